@@ -64,7 +64,7 @@ def chart(found: list[Task], about: str) -> str:
     every = [time for task in found for time in task.times.values()]
     low, high = floor(log2(min(every))), ceil(log2(max(every)))
 
-    def place(time: float) -> float:
+    def x_of(time: float) -> float:
         return LEFT + WIDTH * (log2(time) - low) / max(1, high - low)
 
     height, right = TOP + LINE * len(found) + 60, LEFT + WIDTH + 30
@@ -82,7 +82,7 @@ def chart(found: list[Task], about: str) -> str:
         x += 40 + 7.2 * len(name)
     bottom = TOP + LINE * len(found) - 8
     for power in range(low, high + 1):
-        at, label = place(2.0**power), f"{2**power}" if power >= 0 else f"1/{2**-power}"
+        at, label = x_of(2.0**power), f"{2**power}" if power >= 0 else f"1/{2**-power}"
         stroke, width = ("#14506e", 1.5) if power == 0 else ("#d7e0e5", 1)
         parts.append(f'<path d="M{at:.1f} {TOP - 14} V{bottom}" stroke="{stroke}" stroke-width="{width}"/>')
         parts.append(f'<text x="{at:.1f}" y="{bottom + 16}" text-anchor="middle">{label}</text>')
@@ -90,10 +90,10 @@ def chart(found: list[Task], about: str) -> str:
         y = TOP + LINE * number
         parts.append(f'<text x="{LEFT - 84}" y="{y + 4}" text-anchor="end">{escape(task.label)}</text>')
         parts.append(f'<text x="{LEFT - 16}" y="{y + 4}" text-anchor="end" fill="#14506e">{_time(task.seconds)}</text>')
-        ends = [place(time) for time in task.times.values()]
+        ends = [x_of(time) for time in task.times.values()]
         parts.append(f'<path d="M{min(ends):.1f} {y} H{max(ends):.1f}" stroke="#9db3bf" stroke-width="1.5"/>')
         parts += [
-            f'<circle cx="{place(task.times[engine]):.1f}" cy="{y}" r="6" fill="{colour}"><title>{escape(name)}: {task.times[engine]:.2f}</title></circle>'
+            f'<circle cx="{x_of(task.times[engine]):.1f}" cy="{y}" r="6" fill="{colour}"><title>{escape(name)}: {task.times[engine]:.2f}</title></circle>'
             for engine, (name, colour) in reversed(ENGINES.items())
             if engine in task.times
         ]

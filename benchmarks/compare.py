@@ -49,7 +49,7 @@ class Worker:
     timeout: float
     process: subprocess.Popen[bytes] | None = dataclasses.field(default=None, init=False)
 
-    def ask(self, verb: str, row: Row | None = None) -> dict[str, Any]:
+    def request(self, verb: str, row: Row | None = None) -> dict[str, Any]:
         """The worker's reply: {"ok": ...} or {"error": reason}."""
         if self.process is None:
             with open(self.log, "ab") as log:
@@ -92,7 +92,7 @@ class Comparison:
     def greet(self) -> None:
         """Leaves out the engines that do not start, and prints a note."""
         for worker in self.workers:
-            reply = worker.ask("hello")
+            reply = worker.request("hello")
             if "ok" in reply:
                 self.engines[worker.name] = reply["ok"]
                 print(f"{worker.name}: Python {reply['ok']['python']}, {reply['ok']['versions']}")
@@ -119,7 +119,7 @@ class Comparison:
             for row in group:
                 self.report(row.name, *self.measure(row))
             for worker in self.workers:
-                worker.ask("drop")
+                worker.request("drop")
 
     def workers_of(self, row: Row) -> list[Worker]:
         """The workers whose engines can run rows of this kind."""
@@ -142,7 +142,7 @@ class Comparison:
                 if worker.name in failures:
                     continue
                 target = dataclasses.replace(worker) if row.fresh and verb == "measure" else worker
-                reply = target.ask(verb, row)
+                reply = target.request(verb, row)
                 if target is not worker:
                     target.close()
                 if "error" in reply:

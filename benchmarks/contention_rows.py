@@ -74,11 +74,11 @@ def chunk(writer: int, turn: int, commits: int = COMMITS) -> slice:
 # --- the engines ---------------------------------------------------------------------------------------------------------------------
 
 
-def frazil_array(place: Any, count: int, *, durable: bool = False) -> Any:
+def frazil_array(location: Any, count: int, *, durable: bool = False) -> Any:
     """A repository with the array to write, of this many chunks."""
     import frazil
 
-    repo = frazil.Repository.create(place, durable=durable)
+    repo = frazil.Repository.create(location, durable=durable)
     with repo.transaction(message="array") as root:
         root.create_array("a", shape=count * CHUNK, dtype="i8", chunks=CHUNK)
     return repo
@@ -194,11 +194,11 @@ def slow(repeat: int) -> None:
     print(f"  median of the ratios: {median(ratios):.2f}")
 
 
-def process(place: str, writer: int) -> None:
+def process(location: str, writer: int) -> None:
     """One of the processes: prints how many of its commits were acknowledged."""
     import frazil
 
-    repo = frazil.Repository.open(place, durable=False)
+    repo = frazil.Repository.open(location, durable=False)
     for turn in range(EACH):
         frazil_commit(repo, writer, turn, EACH)
 
@@ -208,17 +208,17 @@ def processes(folder: str | None) -> None:
     import frazil
 
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        place = f"{scratch}/repository"
-        frazil_array(place, PROCESSES * EACH)
+        location = f"{scratch}/repository"
+        frazil_array(location, PROCESSES * EACH)
         start = time.perf_counter()
-        workers = [get_context("spawn").Process(target=process, args=(place, writer)) for writer in range(PROCESSES)]
+        workers = [get_context("spawn").Process(target=process, args=(location, writer)) for writer in range(PROCESSES)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
         taken = time.perf_counter() - start
         failed = [worker.exitcode for worker in workers if worker.exitcode]
-        repo = frazil.Repository.open(place)
+        repo = frazil.Repository.open(location)
         there = sum(1 for _ in repo.history()) - 2
         values: Any = repo.readonly_session().open("a")
         right = int((values[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())

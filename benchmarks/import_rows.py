@@ -36,13 +36,13 @@ CODECS: dict[str, dict[str, Any] | None] = {
 }
 
 
-def write_file(place: Path, kind: str, megabytes: int) -> None:
+def write_file(path: Path, kind: str, megabytes: int) -> None:
     import netCDF4
 
     steps = max(CHUNKS[0], megabytes * 2**20 // (4 * SHAPE[0] * SHAPE[1]))
     rng = np.random.default_rng(0)
     base = np.cumsum(rng.normal(size=SHAPE), axis=1).astype("f4")
-    with netCDF4.Dataset(place, "w") as file:
+    with netCDF4.Dataset(path, "w") as file:
         for name, length in zip(("time", "lat", "lon"), (steps, *SHAPE), strict=True):
             file.createDimension(name, length)
         options: dict[str, Any] = (

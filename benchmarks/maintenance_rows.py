@@ -27,9 +27,9 @@ BYTES = 600
 GARBAGE = 100  # one of this many is garbage
 
 
-def make_chunks(place: str, count: int) -> None:
+def make_chunks(location: str, count: int) -> None:
     """A repository of this many chunk files of 600 bytes each, which are too large for manifests, and 1% more that are not referenced."""
-    repo = frazil.Repository.create(place, durable=False, chunk_packing="off")
+    repo = frazil.Repository.create(location, durable=False, chunk_packing="off")
     session = repo.writable_session()
     array = session.root.create_array("a", shape=(count, BYTES), dtype="u1", chunks=(1, BYTES), codecs=[])
     for low in range(0, count, COLUMNS):
@@ -41,51 +41,51 @@ def make_chunks(place: str, count: int) -> None:
     opened[: count // GARBAGE] = 2
 
 
-def make_history(place: str, count: int) -> None:
+def make_history(location: str, count: int) -> None:
     """A repository with this many snapshots."""
-    repo = frazil.Repository.create(place, durable=False)
+    repo = frazil.Repository.create(location, durable=False)
     session = repo.writable_session()
     for number in range(count):
         session.root.attrs["n"] = number
         session.commit("next")
 
 
-def collect(place: str) -> str:
+def collect(location: str) -> str:
     """One run. Afterwards the condemned files count as two days old."""
-    done = frazil.Repository.open(place, durable=False).garbage_collect()
-    for path in (Path(place) / "gc/condemned").glob("*"):
+    done = frazil.Repository.open(location, durable=False).garbage_collect()
+    for path in (Path(location) / "gc/condemned").glob("*"):
         os.utime(path, (time.time() - 2 * 86400,) * 2)
     return f"{sum(done.condemned.values())} condemned, {sum(done.removed.values())} removed, {sum(done.live.values())} live"
 
 
-def make_values(place: str) -> None:
+def make_values(location: str) -> None:
     """A repository with digests, and an array of 512 MiB in it, in chunks of 1 MiB that zstd compresses."""
-    repo = frazil.Repository.create(place, durable=False, chunk_digests="crc32c")
+    repo = frazil.Repository.create(location, durable=False, chunk_digests="crc32c")
     with repo.transaction(message="values") as root:
         array = root.create_array("v", shape=(512, 2**18), dtype="f4", chunks=(1, 2**18))
         for row in range(0, 512, 16):
             array[row : row + 16] = np.random.default_rng(row).normal(size=(16, 2**18)).round(2)
 
 
-def verify(place: str, *, decode: bool = False, digests: bool = False) -> str:
+def verify(location: str, *, decode: bool = False, digests: bool = False) -> str:
     """Refs, snapshots, manifests and references; and all values."""
-    found = frazil.Repository.open(place).verify(decode=decode, digests=digests)
+    found = frazil.Repository.open(location).verify(decode=decode, digests=digests)
     assert found.ok
     return f"{found.references} references, {found.chunks} chunk files"
 
 
-def read(place: str) -> str:
+def read(location: str) -> str:
     """Reads all values and keeps none."""
-    array = frazil.Repository.open(place).readonly_session().root["v"]
+    array = frazil.Repository.open(location).readonly_session().root["v"]
     assert isinstance(array, frazil.Array)
     for row in range(0, 512, 64):
         array[row : row + 64]
     return "plain reading"
 
 
-def expire(place: str, count: int) -> str:
+def expire(location: str, count: int) -> str:
     """Expires 90%."""
-    repo = frazil.Repository.open(place, durable=False)
+    repo = frazil.Repository.open(location, durable=False)
     done = repo.expire(older_than=timedelta(0), keep_last=count // 10)
     return f"{len(done.snapshots)} expired, {done.left} left"
 
@@ -112,16 +112,16 @@ def main() -> None:
     given = [int(text) for text in sys.argv[1:]]
     chunks, snapshots = [*given, *(100_000, 10_000)[len(given) :]][:2]
     with tempfile.TemporaryDirectory() as folder:
-        place = f"{folder}/chunks"
-        make_chunks(place, chunks)
-        measured(f"verify of {chunks} chunk files", verify, place)
+        location = f"{folder}/chunks"
+        make_chunks(location, chunks)
+        measured(f"verify of {chunks} chunk files", verify, location)
         make_values(f"{folder}/values")
         for _ in range(3):  # interleaved, as the load of the machine changes
             measured("reading 512 MiB", read, f"{folder}/values")
             measured("verify of 512 MiB with decode", partial(verify, decode=True), f"{folder}/values")
             measured("verify of 512 MiB with digests", partial(verify, digests=True), f"{folder}/values")
         for run in ("condemning", "removing", "with nothing to do"):
-            measured(f"gc of {chunks} chunk files, 1% garbage, run {run}", collect, place)
+            measured(f"gc of {chunks} chunk files, 1% garbage, run {run}", collect, location)
         make_history(f"{folder}/history", snapshots)
         measured(f"expiry of 90% of {snapshots} snapshots", expire, f"{folder}/history", snapshots)
         for run in ("condemning", "removing"):

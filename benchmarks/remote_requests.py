@@ -55,14 +55,14 @@ def run(arguments: list[str], endpoint: str) -> tuple[int, str]:
 
 def measure(endpoint: str, chunks: int) -> list[dict[str, Any]]:
     """Lines as in the report of compare.py."""
-    place = f"s3://{s3_server.BUCKET}"
-    opening = {name: run([*command, f"{place}/none"], endpoint)[0] for name, command in COMMANDS.items()}
+    url = f"s3://{s3_server.BUCKET}"
+    opening = {name: run([*command, f"{url}/none"], endpoint)[0] for name, command in COMMANDS.items()}
     pages = -(-chunks // PAGE)
     rows: list[dict[str, Any]] = []
     print(LINE.format("row", "requests", METRIC, "seconds"))
     for name, command in COMMANDS.items():
         started = time.perf_counter()
-        count, printed = run([*command, f"{place}/many/c" if name.endswith("keys") else f"{place}/many"], endpoint)
+        count, printed = run([*command, f"{url}/many/c" if name.endswith("keys") else f"{url}/many"], endpoint)
         seconds = time.perf_counter() - started
         value = (count - opening[name] + 1) / pages  # an array without chunks is listed, too: one page
         complete = printed.count("\n") >= chunks if name.endswith("keys") else str(chunks) in printed

@@ -30,20 +30,20 @@ FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
 RNG = np.random.default_rng(0)
 
 
-def write_era(place: Path, megabytes: int) -> None:
+def write_era(path: Path, megabytes: int) -> None:
     steps = max(1, megabytes * 2**20 // (3 * 241 * 480 * 8))
     values = data.era((steps, 3, 241, 480))
     blosc = frazil.codecs.Blosc("lz4", 5, "shuffle")
     encoding = {"field": {"chunks": (1, 1, 61, 120), "shards": (16, 3, 244, 480), "compressors": blosc}}
     tiled = xr.Dataset({"field": (("time", "level", "y", "x"), values)})
-    tiled.frazil.write(place, mode="w", encoding=encoding)  # the layout of the rows "era" in rows.py
+    tiled.frazil.write(path, mode="w", encoding=encoding)  # the layout of the rows "era" in rows.py
 
 
-def write_many(place: Path, count: int = 200) -> None:
+def write_many(path: Path, count: int = 200) -> None:
     variables = {f"v{number}": (("t", "x"), RNG.normal(size=(10, 10)), {"units": "m"}) for number in range(count)}
-    xr.Dataset(variables, {"t": np.arange(10), "x": np.arange(10)}).frazil.write(place, mode="w")
+    xr.Dataset(variables, {"t": np.arange(10), "x": np.arange(10)}).frazil.write(path, mode="w")
     warnings.simplefilter("ignore")
-    zarr.consolidate_metadata(str(place))
+    zarr.consolidate_metadata(str(path))
 
 
 def series(opened: xr.Dataset) -> Any:
@@ -61,12 +61,12 @@ ROWS: dict[str, tuple[str, Row]] = {
 }
 
 
-def opener(engine: str, place: str) -> xr.Dataset:
+def opener(engine: str, path: str) -> xr.Dataset:
     if engine == "frazil":
-        return xr.open_dataset(place, engine="frazil")
+        return xr.open_dataset(path, engine="frazil")
     pipeline = {} if engine == "zarr" else {"codec_pipeline.path": FUSED}
     with zarr.config.set(pipeline):
-        return xr.open_dataset(place, engine="zarr", consolidated=place.endswith("many.zarr"))
+        return xr.open_dataset(path, engine="zarr", consolidated=path.endswith("many.zarr"))
 
 
 def main() -> None:
@@ -82,13 +82,13 @@ def main() -> None:
     if hasattr(__import__("zarr.core.codec_pipeline", fromlist=["x"]), "FusedCodecPipeline"):
         engines.append("zarr, fused")
     for name, (source, row) in ROWS.items():
-        place = str(options.folder / f"{source}.zarr")
+        path = str(options.folder / f"{source}.zarr")
         taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
         expected: Any = None
         for _ in range(options.repeat):
             for engine in engines:
                 wall, cpu = time.perf_counter(), time.process_time()
-                found = row(opener(engine, place))
+                found = row(opener(engine, path))
                 taken[engine].append((time.process_time() - cpu, time.perf_counter() - wall))
                 expected = found if expected is None else expected
                 np.testing.assert_array_equal(found, expected)

@@ -55,11 +55,11 @@ def pipelines(folder: Path, side: int, repeat: int) -> None:
     reads: Timed = {name: [] for name in present}
     for _ in range(repeat):
         for name in present:
-            place = folder / f"{name}.zarr"
-            shutil.rmtree(place, ignore_errors=True)
+            path = folder / f"{name}.zarr"
+            shutil.rmtree(path, ignore_errors=True)
             with zarr.config.set({"codec_pipeline.path": PIPELINES[name]}):
                 array = zarr.create_array(
-                    place,
+                    path,
                     shape=data.shape,
                     dtype=data.dtype,
                     chunks=(32,) * 3,
@@ -68,7 +68,7 @@ def pipelines(folder: Path, side: int, repeat: int) -> None:
                 )
                 _, cost = timed(partial(array.__setitem__, ..., data))
                 writes[name].append(cost)
-                opened = zarr.open_array(place, mode="r")
+                opened = zarr.open_array(path, mode="r")
                 found, cost = timed(partial(opened.__getitem__, ...))
                 reads[name].append(cost)
             assert np.array_equal(found, data), name
@@ -90,16 +90,16 @@ def strings(folder: Path, count: int, repeat: int) -> None:
     reads: Timed = {"zarr": [], "frazil": []}
     for _ in range(repeat):
         for name in writes:
-            place = folder / f"{name}.strings.zarr"
-            shutil.rmtree(place, ignore_errors=True)
+            path = folder / f"{name}.strings.zarr"
+            shutil.rmtree(path, ignore_errors=True)
             array: Any
             if name == "zarr":
-                array = zarr.create_array(place, dtype="string", compressors=zarr.codecs.ZstdCodec(level=3), **layout)
+                array = zarr.create_array(path, dtype="string", compressors=zarr.codecs.ZstdCodec(level=3), **layout)
             else:
-                array = frazil.create_array(place, dtype="string", codecs=[frazil.codecs.Zstd(level=3)], **layout)
+                array = frazil.create_array(path, dtype="string", codecs=[frazil.codecs.Zstd(level=3)], **layout)
             _, cost = timed(partial(array.__setitem__, ..., data))
             writes[name].append(cost)
-            opened = zarr.open_array(place, mode="r") if name == "zarr" else frazil.open_array(place)
+            opened = zarr.open_array(path, mode="r") if name == "zarr" else frazil.open_array(path)
             found, cost = timed(partial(opened.__getitem__, ...))
             reads[name].append(cost)
             assert (np.asarray(found) == data).all(), name

@@ -176,6 +176,7 @@ EVERYTHING = {
         contents.missing_docstrings,
         contents.stray_exceptions,
         contents.bare_raises,
+        contents.repeated_names,
     ],
 )
 def test_sources_keep_the_rule(rule: Callable[[Mapping[str, str]], list[str]]) -> None:

@@ -62,11 +62,11 @@ impl Sink for Copies<'_> {
     }
 
     fn check_length(&self, row: usize, length: u64) -> Outcome {
-        let wanted = self.length(row);
-        if length == wanted as u64 {
+        let expected = self.length(row);
+        if length == expected as u64 {
             return Ok(());
         }
-        Err(Fault::new(Code::Range, format!("the row has {length} bytes, its part of the result {wanted}")))
+        Err(Fault::new(Code::Range, format!("the row has {length} bytes, its part of the result {expected}")))
     }
 
     fn straight(&self, (): &mut (), row: usize, length: usize) -> Option<&mut [u8]> {

@@ -177,11 +177,11 @@ impl<const W: usize> ColumnMut<W> {
     }
 }
 
-fn expect_rows(name: &str, found: usize, wanted: usize) -> PyResult<()> {
-    if found == wanted {
+fn expect_rows(name: &str, found: usize, expected: usize) -> PyResult<()> {
+    if found == expected {
         return Ok(());
     }
-    Err(wrong(format!("{name}: expected {wanted} rows, got {found}")))
+    Err(wrong(format!("{name}: expected {expected} rows, got {found}")))
 }
 
 /// Readable, contiguous bytes.

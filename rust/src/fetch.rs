@@ -26,7 +26,7 @@ const WORTH_A_THREAD_COPIED: usize = 1 << 20;
 const JOB_BYTES: usize = 8 << 20;
 
 /// The part of a row that is read.
-pub enum Wanted {
+pub enum Requested {
     All,
     /// These bytes of it, counted from its start.
     Part(Range<usize>),
@@ -58,11 +58,11 @@ pub trait Sink: Sync {
     }
 
     /// The part of a row that is read from a file.
-    fn wanted(&self, _row: usize) -> Wanted {
-        Wanted::All
+    fn requested(&self, _row: usize) -> Requested {
+        Requested::All
     }
 
-    /// Memory for the wanted bytes, if they need no further processing. Each row has its own part there.
+    /// Memory for the requested bytes, if they need no further processing. Each row has its own part there.
     #[allow(clippy::mut_from_ref)]
     fn straight(&self, _local: &mut Self::Local, _row: usize, _length: usize) -> Option<&mut [u8]> {
         None
@@ -86,17 +86,17 @@ struct Read {
     start: i64,
     length: i64,
     row: usize,
-    wanted: Wanted,
+    requested: Requested,
 }
 
 impl Read {
     /// The bytes of the object that are read, if they are known before it is open and can be merged.
     fn extent(&self) -> Option<(u64, u64)> {
         let (start, length) = (u64::try_from(self.start).ok()?, u64::try_from(self.length).ok()?);
-        let (from, to) = match &self.wanted {
-            Wanted::All => (0, length),
-            Wanted::Part(part) => (part.start as u64, part.end as u64),
-            Wanted::Scattered => return None,
+        let (from, to) = match &self.requested {
+            Requested::All => (0, length),
+            Requested::Part(part) => (part.start as u64, part.end as u64),
+            Requested::Scattered => return None,
         };
         Some((start.checked_add(from)?, start.checked_add(to)?))
     }
@@ -180,8 +180,8 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     for (row, &[blob, start, length]) in rows.iter().enumerate() {
         let own = sink.weight(row);
         (weight, largest) = (weight.saturating_add(own), largest.max(own));
-        let wanted = if blob >= 0 { sink.wanted(row) } else { Wanted::All };
-        reads.push(Read { blob, start, length, row, wanted });
+        let requested = if blob >= 0 { sink.requested(row) } else { Requested::All };
+        reads.push(Read { blob, start, length, row, requested });
     }
     let offset = |read: &Read| (read.blob, read.start);
     if !reads.is_sorted_by_key(offset) {
@@ -312,7 +312,7 @@ impl<S: Sink> Fetch<'_, S> {
         }
         for (read, (from, to)) in reads.iter().zip(extents()) {
             let bytes = &bytes[(from - low) as usize..(to - low) as usize];
-            let start = if let Wanted::Part(part) = &read.wanted { part.start } else { 0 };
+            let start = if let Requested::Part(part) = &read.requested { part.start } else { 0 };
             self.note(read, self.sink.take(local, worker, read.row, bytes, start));
         }
         true
@@ -321,10 +321,10 @@ impl<S: Sink> Fetch<'_, S> {
     fn single(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, read: &Read, scratch: &mut Memory) -> Outcome {
         let (start, length) = span(read.start, read.length, opened.version.size as u64)?;
         self.sink.check_length(read.row, length)?;
-        let part = match &read.wanted {
-            Wanted::All => 0..length as usize,
-            Wanted::Part(part) => part.clone(),
-            Wanted::Scattered => {
+        let part = match &read.requested {
+            Requested::All => 0..length as usize,
+            Requested::Part(part) => part.clone(),
+            Requested::Scattered => {
                 return self.sink.scattered(local, worker, read.row, &mut |from, into| opened.read_at(start + from as u64, into));
             }
         };

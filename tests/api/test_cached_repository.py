@@ -29,7 +29,7 @@ STEPS = st.lists(
 )
 
 
-def place(box: tuple[int, int, int, int]) -> tuple[slice, slice]:
+def as_slices(box: tuple[int, int, int, int]) -> tuple[slice, slice]:
     y, x, height, width = box
     return slice(y, y + height), slice(x, x + width)
 
@@ -71,9 +71,9 @@ def test_every_read_is_that_of_its_snapshot(
     for number, (step, given_) in enumerate(steps):
         if step.startswith("commit"):
             values = values.copy()
-            values[place(given_)] = number + 100
+            values[as_slices(given_)] = number + 100
             with (cached if "through" in step else plain).transaction(message="next") as root:
-                root["a"][place(given_)] = number + 100
+                root["a"][as_slices(given_)] = number + 100
         elif step == "new array":
             with plain.transaction(message="anew") as root:
                 values = new_array(root, given_)
@@ -87,7 +87,7 @@ def test_every_read_is_that_of_its_snapshot(
         else:
             for name, then in past.items():
                 there = cached.readonly_session(snapshot=name).root["a"]
-                assert (there[place(given_)] == then[place(given_)]).all()
+                assert (there[as_slices(given_)] == then[as_slices(given_)]).all()
         past[plain.lookup_branch("main")] = values
         session = cached.readonly_session()
         assert (session.root["a"][...] == values).all()

@@ -65,16 +65,16 @@ def test_views_of_an_array_pickle() -> None:
 
 
 def test_arguments_are_not_swallowed(tmp_path: Path) -> None:
-    place = tmp_path / "a"
-    array = frazil.create_array(place, data=np.arange(8), chunks=2)
+    location = tmp_path / "a"
+    array = frazil.create_array(location, data=np.arange(8), chunks=2)
     for call in (
-        lambda: frazil.open_array(place, "r", shaep=3),
-        lambda: frazil.open_array(place, "r", shape=3),
-        lambda: frazil.open_array(place, "a", shaep=3),
-        lambda: frazil.create_array(place, shape=3, dtype="i4", index_location="middle", overwrite=True),
-        lambda: frazil.create_array(place, shape=3, dtype="i4", overwrite="yes"),
-        lambda: frazil.open_array(place, registry=None),
-        lambda: frazil.open_array(place, runtime=None),
+        lambda: frazil.open_array(location, "r", shaep=3),
+        lambda: frazil.open_array(location, "r", shape=3),
+        lambda: frazil.open_array(location, "a", shaep=3),
+        lambda: frazil.create_array(location, shape=3, dtype="i4", index_location="middle", overwrite=True),
+        lambda: frazil.create_array(location, shape=3, dtype="i4", overwrite="yes"),
+        lambda: frazil.open_array(location, registry=None),
+        lambda: frazil.open_array(location, runtime=None),
         lambda: array.read(out=[1]),
         lambda: array.append([1], axis=0.0),
         lambda: frazil.create_group(tmp_path / "g").create_arrays({"p": {"shpe": 3}}),
@@ -82,7 +82,7 @@ def test_arguments_are_not_swallowed(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInputError):
             call()
-    assert frazil.open_array(place)[...].tolist() == list(range(8))
+    assert frazil.open_array(location)[...].tolist() == list(range(8))
 
 
 def test_errors_name_the_array() -> None:

@@ -31,9 +31,9 @@ SMALL = {"shape": (4,), "dtype": "i4", "chunks": (2,)}
 
 
 def root(nodes: KeptNodes) -> Group:
-    place, node = locate(kept_location(nodes), "")
+    location, node = locate(kept_location(nodes), "")
     assert isinstance(node, GroupMetadata)
-    return Group(place, node)
+    return Group(location, node)
 
 
 def array_at(group: Group, path: str) -> frazil.Array:
@@ -151,25 +151,25 @@ def test_nodes_are_moved_with_their_chunks() -> None:
 
 def test_nodes_are_located_and_made_in_one_dialect() -> None:
     nodes, _ = filled()
-    place = kept_location(nodes)
-    found, node = locate(place.at("below"), "/deep/leaf/", 3)
+    location = kept_location(nodes)
+    found, node = locate(location.at("below"), "/deep/leaf/", 3)
     assert found.path == "below/deep/leaf"
     assert node == nodes.find("below/deep/leaf")
-    assert locate(place, "none")[1] is None
+    assert locate(location, "none")[1] is None
     for dialect in ("draft", "draft-2021"):
         with pytest.raises(InvalidInputError, match=dialect):
-            locate(place, "top", dialect)
+            locate(location, "top", dialect)
         with pytest.raises(InvalidInputError, match=dialect):
-            for_creation(place, "new", dialect, overwrite=False)
+            for_creation(location, "new", dialect, overwrite=False)
     with pytest.raises(InvalidInputError, match="entry_point"):
-        for_creation(place, "new", None, overwrite=False, entry_point={})
+        for_creation(location, "new", None, overwrite=False, entry_point={})
     with pytest.raises(InvalidInputError):
-        locate(place, "a/../b")
-    at, replaces = for_creation(place, "new/one", 3, overwrite=True)
+        locate(location, "a/../b")
+    at, replaces = for_creation(location, "new/one", 3, overwrite=True)
     assert (at.path, replaces) == ("new/one", None)
     made = new_array(at, False, [1, 2, 3])
     assert made[...].tolist() == [1, 2, 3]
-    create_nodes(place.at("new/two"), {"new/two": GroupMetadata()}, overwrite=False)
+    create_nodes(location.at("new/two"), {"new/two": GroupMetadata()}, overwrite=False)
     assert nodes.children("new") == ["new/one", "new/two"]
 
 
@@ -180,9 +180,9 @@ def test_storage_transformers_are_refused() -> None:
         group.through([WrappedStore])
     with pytest.raises(InvalidInputError, match="storage transformers"):
         array_at(group, "top").through([WrappedStore])
-    place = kept_location(nodes)._replace(transformers=(WrappedStore,))
+    location = kept_location(nodes)._replace(transformers=(WrappedStore,))
     with pytest.raises(InvalidInputError, match="storage transformers"):
-        as_node(place.at("top"), array_at(group, "top").metadata)
+        as_node(location.at("top"), array_at(group, "top").metadata)
     named = Group(kept_location(nodes)._replace(registry=REGISTRY), GroupMetadata())
     with_one: dict[str, object] = {**SMALL, "storage_transformers": [{"name": MASK, "configuration": {"mask": 1}}]}
     for create in (

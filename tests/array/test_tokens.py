@@ -16,8 +16,8 @@ import frazil
 from frazil.errors import FrazilError
 
 
-def made(place: Any) -> frazil.Array:
-    return frazil.create_array(place, shape=(8,), dtype="i4", chunks=(2,))
+def made(location: Any) -> frazil.Array:
+    return frazil.create_array(location, shape=(8,), dtype="i4", chunks=(2,))
 
 
 @pytest.fixture

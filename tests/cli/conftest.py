@@ -82,7 +82,7 @@ def fill_repository(folder: Path) -> None:
 
 
 @pytest.fixture
-def place(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder: the test's own, with links to the arrays, so that it can be written to."""
     for name in LINKED:
         (tmp_path / name).symlink_to(hierarchy / name)

@@ -22,13 +22,13 @@ def first(location: str, path: str = "level1/temp") -> float:
     return float(np.asarray(array[0, 0, 0]))
 
 
-def test_branch_tag_snapshot_and_main(place: Path) -> None:
+def test_branch_tag_snapshot_and_main(workdir: Path) -> None:
     repo = frazil.Repository.open("sea.repo")
     then, warmer = float(TEMP[0, 0, 0]), float(TEMP[0, 0, 0] + np.float32(1))
     dev = repo.lookup_branch("dev")
-    for location in ("sea.repo@dev", f"sea.repo@{dev}", f"sea.repo@{dev[:7].lower()}", f"{place}/sea.repo@dev"):
+    for location in ("sea.repo@dev", f"sea.repo@{dev}", f"sea.repo@{dev[:7].lower()}", f"{workdir}/sea.repo@dev"):
         assert first(location) == warmer
-    for location in ("sea.repo", "sea.repo@main", "sea.repo@v1", f"file://{place}/sea.repo@v1", "sea.repo/"):
+    for location in ("sea.repo", "sea.repo@main", "sea.repo@v1", f"file://{workdir}/sea.repo@v1", "sea.repo/"):
         assert first(location) == then
     assert first("sea.repo@dev/level1/temp", "") == first("sea.repo@dev/level1", "temp") == warmer
     assert first("sea.repo/level1/temp", "") == first("sea.repo/level1", "temp") == then
@@ -36,7 +36,7 @@ def test_branch_tag_snapshot_and_main(place: Path) -> None:
     assert "salt" not in open_node("sea.repo@v1")
 
 
-def test_the_commands_read_there(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_read_there(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for arguments in (
         ["get", "sea.repo", "salt", "1:3"],
         ["get", "sea.repo@main", "salt", "1:3"],
@@ -50,12 +50,12 @@ def test_the_commands_read_there(place: Path, capfd: pytest.CaptureFixture[str])
     assert main(["tree", "sea.repo@v1"]) == 0
     assert capfd.readouterr().out == "/\n└── level1/\n    └── temp (3, 40, 50) float32\n"
     assert main(["view", "sea.repo@v1", "level1/temp", "0, :, :", "-o", "a.png"]) == 0
-    assert (place / "a.png").stat().st_size > 0
+    assert (workdir / "a.png").stat().st_size > 0
 
 
 @pytest.mark.parametrize(("location", "names"), [("sea.repo", ["level1", "salt"]), ("sea.repo@dev", ["level1"])])
 def test_a_state_becomes_a_plain_folder(
-    location: str, names: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+    location: str, names: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["convert", location, "plain.zarr"]) == 0
     group = frazil.open_group("plain.zarr")
@@ -65,7 +65,7 @@ def test_a_state_becomes_a_plain_folder(
     np.testing.assert_array_equal(group["level1/temp"][...], array[...])
 
 
-def test_what_is_there_under_this_name_comes_first(place: Path) -> None:
+def test_what_is_there_under_this_name_comes_first(workdir: Path) -> None:
     Path("sea.repo@dev").mkdir()
     frazil.create_array("sea.repo@dev", data=[1, 2, 3])
     assert split_reference("sea.repo@dev") is None
@@ -74,8 +74,8 @@ def test_what_is_there_under_this_name_comes_first(place: Path) -> None:
     assert array.shape == (3,)
 
 
-def test_names_with_several_signs(place: Path) -> None:
-    fill_repository(place / "me@home.repo")
+def test_names_with_several_signs(workdir: Path) -> None:
+    fill_repository(workdir / "me@home.repo")
     assert first("me@home.repo@dev") == first("sea.repo@dev")
     repo = frazil.Repository.open("me@home.repo")
     repo.create_branch("a@b", "dev")
@@ -84,14 +84,14 @@ def test_names_with_several_signs(place: Path) -> None:
     assert first("me@home.repo") == first("sea.repo")
 
 
-def test_a_repository_in_memory(place: Path) -> None:
+def test_a_repository_in_memory(workdir: Path) -> None:
     repo = frazil.Repository.create("memory://for-the-command-line/sea")
     with repo.transaction(message="one") as root:
         root.create_array("t", data=[5.0])
     assert np.asarray(open_node("memory://for-the-command-line/sea@main", "t")[...]) == 5
 
 
-def test_python_is_told_of_the_repository(place: Path) -> None:
+def test_python_is_told_of_the_repository(workdir: Path) -> None:
     for opening in (frazil.open, frazil.open_array, frazil.open_group):
         with pytest.raises(
             NotFoundError, match=r"there is a repository here: frazil\.open_group.*frazil\.Repository\.open"
@@ -105,10 +105,10 @@ def test_python_is_told_of_the_repository(place: Path) -> None:
             opening("nothing.zarr")
 
 
-def test_virtual_chunks_are_read_where_that_is_allowed(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (place / "data").mkdir()
-    (place / "data" / "raw").write_bytes(np.arange(4, dtype="<i4").tobytes())
-    prefix = f"file://{place.resolve()}/data/"
+def test_virtual_chunks_are_read_where_that_is_allowed(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (workdir / "data").mkdir()
+    (workdir / "data" / "raw").write_bytes(np.arange(4, dtype="<i4").tobytes())
+    prefix = f"file://{workdir.resolve()}/data/"
     repo = frazil.Repository.open("sea.repo", virtual_prefixes=[prefix])
     session = repo.writable_session()
     session.root.create_array("raw", shape=4, dtype="i4", chunks=4, codecs=[])

@@ -39,24 +39,24 @@ EXAMPLES = [line for command in COMMANDS if command.name not in ENDLESS for line
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if "s3://" in line])
 def test_examples_on_buckets_work(
-    line: str, s3: S3, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    line: str, s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     (s3.folder / "bucket").mkdir(exist_ok=True)
-    s3.store("bucket").set("ocean.nc", (place / "ocean.nc").read_bytes())
-    test_examples_work(line, place, capfd)
+    s3.store("bucket").set("ocean.nc", (workdir / "ocean.nc").read_bytes())
+    test_examples_work(line, workdir, capfd)
 
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if "s3://" not in line])
-def test_examples_work(line: str, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_examples_work(line: str, workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program, *arguments = shlex.split(line)
     assert program == "frazil"
     assert main(arguments) == 0
     output = capfd.readouterr()
     assert ("--explain" in arguments) == bool(output.err)
     if "-o" in arguments:
-        assert (place / arguments[arguments.index("-o") + 1]).stat().st_size > 0
+        assert (workdir / arguments[arguments.index("-o") + 1]).stat().st_size > 0
     else:
         assert output.out
 
@@ -68,7 +68,7 @@ def test_every_argument_has_help() -> None:
         assert all(action.help for action in parser._actions)
 
 
-def test_the_tour_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_tour_works(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     lines = [line.strip() for line in capfd.readouterr().out.splitlines() if line.startswith("  frazil ")]
     assert len(lines) >= 5
@@ -131,12 +131,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     output = capfd.readouterr()
     assert output.out == ""
     assert "usage: frazil" in output.err
-    assert not (place / "a.png").exists()
+    assert not (workdir / "a.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFix
     ids=" ".join,
 )
 def test_errors_are_one_line(
-    arguments: list[str], words: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], words: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before = sorted(os.listdir(place))
+    before = sorted(os.listdir(workdir))
     assert main(arguments) == 1
     output = capfd.readouterr()
     assert output.out == ""
@@ -198,7 +198,7 @@ def test_errors_are_one_line(
     assert output.err.endswith("\n")
     assert output.err.count("\n") == 1
     assert all(word in output.err for word in words)
-    assert sorted(os.listdir(place)) == before
+    assert sorted(os.listdir(workdir)) == before
 
 
 def test_damaged_data_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +229,7 @@ def test_every_error_becomes_one_line(capsys: pytest.CaptureFixture[str], monkey
         fail(ZeroDivisionError())
 
 
-def test_as_a_program(place: Path) -> None:
+def test_as_a_program(workdir: Path) -> None:
     done = subprocess.run([*PROGRAM, "get", "sea.zarr", "0, :3", "--json"], capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '{"shape": [3], "data_type": "uint16", "values": [0, 3, 6]}\n'
@@ -237,14 +237,14 @@ def test_as_a_program(place: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
-def test_signs_that_the_terminal_lacks(place: Path) -> None:
+def test_signs_that_the_terminal_lacks(workdir: Path) -> None:
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run([*PROGRAM, "tree", "ocean.zarr"], capture_output=True, check=False, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"temp (3, 40, 50) float32" in done.stdout
 
 
-def test_a_pipe_that_closes(place: Path) -> None:
+def test_a_pipe_that_closes(workdir: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
@@ -257,7 +257,7 @@ def test_a_pipe_that_closes(place: Path) -> None:
             assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_an_interrupt(place: Path) -> None:
+def test_an_interrupt(workdir: Path) -> None:
     reading, writing = os.pipe()  # no process reads, so that the program waits in the middle of its work
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as pipe:
         program = subprocess.Popen(

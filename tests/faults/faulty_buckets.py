@@ -23,7 +23,7 @@ QUICK = {
 }
 
 
-class Place:
+class FaultyBucket:
     """One bucket, reached directly and through the proxy."""
 
     def __init__(self, server: Buckets, proxy: FaultProxy) -> None:

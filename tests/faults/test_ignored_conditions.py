@@ -37,13 +37,13 @@ def test_no_repository_is_created_on_a_server_that_ignores_conditions(gcs: Googl
 def test_finding_out_is_one_write_and_one_look_up(gcs: Google, proxy: FaultProxy) -> None:
     store = gcs.store(prefix="repo", endpoint=proxy.url)
     repo = Repository.create(store)
-    assert len(proxy.asked("PUT /snapshots/")) + len(proxy.asked("PUT %2Fsnapshots")) == 2
-    assert len(proxy.asked(_looks_up)) == 1
+    assert len(proxy.requests_matching("PUT /snapshots/")) + len(proxy.requests_matching("PUT %2Fsnapshots")) == 2
+    assert len(proxy.requests_matching(_looks_up)) == 1
     proxy.requests.clear()
     for number in range(2):
         with repo.transaction(message="next") as root:
             root.create_array(f"a{number}", data=np.arange(4))
-    assert len(proxy.asked(_looks_up)) == 0, "it is known"
+    assert len(proxy.requests_matching(_looks_up)) == 0, "it is known"
 
 
 def _looks_up(request: Request) -> bool:

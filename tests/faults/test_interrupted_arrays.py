@@ -69,32 +69,32 @@ KINDS: list[type[BaseException]] = [KeyboardInterrupt, SystemExit, MemoryError]
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
-@pytest.mark.parametrize("place", ["memory", "disk", "remote"])
-def test_at_every_store_operation(place: str, layout: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("location", ["memory", "disk", "remote"])
+def test_at_every_store_operation(location: str, layout: str, tmp_path: Path) -> None:
     """One kind of interrupt at each operation, in turns; the campaign has all of them."""
-    interrupt_everywhere(place, layout, KINDS, tmp_path)
+    interrupt_everywhere(location, layout, KINDS, tmp_path)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", list(LAYOUTS))
-@pytest.mark.parametrize("place", ["memory", "disk", "remote"])
+@pytest.mark.parametrize("location", ["memory", "disk", "remote"])
 def test_at_every_store_operation_by_every_kind(
-    place: str, layout: str, kind: type[BaseException], tmp_path: Path
+    location: str, layout: str, kind: type[BaseException], tmp_path: Path
 ) -> None:
-    interrupt_everywhere(place, layout, [kind], tmp_path)
+    interrupt_everywhere(location, layout, [kind], tmp_path)
 
 
-def interrupt_everywhere(place: str, layout: str, kinds: list[type[BaseException]], tmp_path: Path) -> None:
+def interrupt_everywhere(location: str, layout: str, kinds: list[type[BaseException]], tmp_path: Path) -> None:
     for name, act in ACTS.items():
         moment, ended = 0, False
         while not ended:
             moment += 1
             for after in (False, True):
                 error = kinds[(moment + after) % len(kinds)]
-                inner: Store = LocalStore(tmp_path / f"{name}{moment}{after}") if place == "disk" else MemoryStore()
+                inner: Store = LocalStore(tmp_path / f"{name}{moment}{after}") if location == "disk" else MemoryStore()
                 frazil.create_array(inner, shape=(20, 20), dtype="i4", **LAYOUTS[layout])[...] = 1  # type: ignore[arg-type]
-                store = Interrupted(inner, far=place == "remote")
+                store = Interrupted(inner, far=location == "remote")
                 array = frazil.open_array(store, "r+")
                 store.calls, store.at, store.after, store.error = 0, moment, after, error  # type: ignore[assignment]
                 try:
@@ -110,7 +110,7 @@ def interrupt_everywhere(place: str, layout: str, kinds: list[type[BaseException
                 if name.startswith("read"):
                     assert (values == 1).all()
                 assert [key for key in inner.list() if key.endswith((".__lock", ".part"))] == []
-                if place == "disk":
+                if location == "disk":
                     left = [
                         path.name for path in (tmp_path / f"{name}{moment}{after}").rglob("*") if "__lock" in path.name
                     ]

@@ -39,7 +39,7 @@ def test_a_command_ends_at_once(s3: S3, command: str) -> None:
             text=True,
         )
         try:
-            while not proxy.asked(match) and running.poll() is None:
+            while not proxy.requests_matching(match) and running.poll() is None:
                 time.sleep(0.01)
             running.send_signal(signal.SIGINT)
             out, errors = running.communicate(timeout=15)  # the client's own timeout is twice that, for each try

@@ -34,7 +34,7 @@ class Client:
     def __del__(self) -> None:
         self.connection.close()
 
-    def ask(self, target: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Reply:
+    def request(self, target: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Reply:
         self.connection.request(method, target, body, {name.replace("_", "-"): text for name, text in headers.items()})
         answer = self.connection.getresponse()
         fields = {name.lower(): text for name, text in answer.getheaders()}

@@ -167,3 +167,18 @@ def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         slabs.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
     assert reads == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("dtype", ["string", "bytes"])
+@pytest.mark.parametrize("long", [0, 31, 63])
+def test_slabs_count_the_bytes_of_text(dtype: str, long: int) -> None:
+    """Only the 16 bytes of each element in an array were counted. Long text is in the first, the middle or the last chunk."""
+    texts = [("x" if row // 64 != long else "long" * 500) * (row % 9 > 0) for row in range(4096)]
+    store, limit = MemoryStore(), frazil.Runtime(bytes_in_flight=2**21)
+    array = frazil.create_array(store, shape=(64, 64), dtype=dtype, chunks=(1, 64))
+    array[...] = np.array(texts if dtype == "string" else [text.encode() for text in texts], object).reshape(64, 64)
+    made = MemoryStore()
+    report = frazil.rechunk(store, made, chunks=(4, 64), runtime=limit)
+    assert report.slab_nbytes <= 2**20
+    assert report.slabs >= 64 * 64 * 8 // 9 * 2000 // 2**20  # as if all were as long
+    np.testing.assert_array_equal(frazil.open_array(made)[...], array[...])

@@ -52,7 +52,7 @@ def test_served() -> None:
         assert [path for path, _ in group.members(None)] == ["a", "a/x"]
         np.testing.assert_array_equal(group["a/x"][...], VALUES)  # type: ignore[index]
         assert list(frazil.open_group(server.url, path="a")) == ["x"]
-        assert Client(server).ask("/a/x/.zmetadata").status == 404
+        assert Client(server).request("/a/x/.zmetadata").status == 404
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

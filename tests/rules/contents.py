@@ -1,4 +1,4 @@
-"""Rules on the content of a source file: docstrings, exceptions, Any in public signatures."""
+"""Rules on the content of a source file: docstrings, exceptions, lists of names, Any in public signatures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ BUILTIN_ERRORS = frozenset(
 MAY_BE_RAISED = frozenset({"AttributeError", "TypeError", "StopIteration", "KeyboardInterrupt", "SystemExit"})
 HOME_OF_ERRORS = "/errors.py"
 TEST_SUITES = "/testing/"
+PUBLIC_MODULE_PARTS = 3  # src/frazil/NAME.py: a module of the public API
 
 
 def missing_docstrings(sources: Mapping[str, str]) -> list[str]:
@@ -42,6 +43,33 @@ def bare_raises(sources: Mapping[str, str]) -> list[str]:
         if isinstance(node, ast.Raise) and (name := _raised(node)) in BUILTIN_ERRORS - MAY_BE_RAISED
         if not (name == "AssertionError" and TEST_SUITES in path)
     ]
+
+
+def repeated_names(sources: Mapping[str, str]) -> list[str]:
+    """Modules with an `__all__` that lists only their own names, which a leading underscore already tells apart."""
+    return [
+        f"{path}: __all__ lists only names of this module"
+        for path, text in sources.items()
+        if not path.endswith("/__init__.py") and len(path.split("/")) > PUBLIC_MODULE_PARTS
+        if (listed := _listed_names(text)) and not listed & _imported_names(text)
+    ]
+
+
+def _listed_names(text: str) -> set[str]:
+    """The names in `__all__`; none if there is none, or it is computed."""
+    for node in parsed(text).body:
+        if isinstance(node, ast.Assign) and any(_last_name(target) == "__all__" for target in node.targets):
+            return {one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)}
+    return set()
+
+
+def _imported_names(text: str) -> set[str]:
+    return {
+        alias.asname or alias.name
+        for node in nodes(text)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def public_any(sources: Mapping[str, str]) -> list[str]:

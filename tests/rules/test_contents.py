@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.contents import bare_raises, missing_docstrings, public_any, stray_exceptions
+from tests.rules.contents import bare_raises, missing_docstrings, public_any, repeated_names, stray_exceptions
 
 
 def test_docstrings() -> None:
@@ -75,3 +75,13 @@ def test_any_elsewhere(text: str) -> None:
 
 def test_private_modules_may_say_any() -> None:
     assert public_any({"src/frazil/api/_opening.py": "def f(x: Any) -> None: ..."}) == []
+
+
+def test_lists_of_names() -> None:
+    own = '__all__ = ["a"]\nfrom b import c\na = 1\n'
+    assert repeated_names({"src/frazil/array/array.py": own}) == [
+        "src/frazil/array/array.py: __all__ lists only names of this module"
+    ]
+    assert repeated_names({"src/frazil/array/array.py": own.replace('"a"', '"a", "c"')}) == []
+    assert repeated_names({"src/frazil/array/array.py": "a = 1"}) == []
+    assert repeated_names({"src/frazil/array/__init__.py": own, "src/frazil/errors.py": own}) == []

@@ -34,11 +34,11 @@ class _Handler(BaseHTTPRequestHandler):
     uploads: dict[str, dict[int, bytes]]
 
     def do_GET(self) -> None:
-        place, query = self._location()
-        if "/" not in place:
-            self._list(place, query)
+        key, query = self._location()
+        if "/" not in key:
+            self._list(key, query)
             return
-        status, headers, body = self._pass_on(self.command, f"/{place}", asked_range=self.headers.get("Range"))
+        status, headers, body = self._pass_on(self.command, f"/{key}", asked_range=self.headers.get("Range"))
         expected = self.headers.get("If-Match")
         if status < 400 and expected not in {
             None,
@@ -60,19 +60,19 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_PUT(self) -> None:
-        place, query = self._location()
+        key, query = self._location()
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if "uploadId" in query:
             with self.lock:
                 self.uploads[query["uploadId"]][int(query["partNumber"])] = body
             self._answer(200, b"", {"ETag": f'"{query["partNumber"]}"'})
         elif "x-goog-copy-source" in self.headers:
-            self._copy(place, self.headers["x-goog-copy-source"].lstrip("/"))
+            self._copy(key, self.headers["x-goog-copy-source"].lstrip("/"))
         else:
-            self._upload(place, body)
+            self._upload(key, body)
 
     def do_POST(self) -> None:
-        place, query = self._location()
+        key, query = self._location()
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if "uploads" in query:
             number = secrets.token_hex(8)
@@ -83,23 +83,23 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             with self.lock:
                 parts = self.uploads.pop(query["uploadId"])
-            self._upload(place, b"".join(parts[number] for number in sorted(parts)), in_body=True)
+            self._upload(key, b"".join(parts[number] for number in sorted(parts)), in_body=True)
 
     def do_DELETE(self) -> None:
-        place, query = self._location()
+        key, query = self._location()
         if "uploadId" in query:
             with self.lock:
                 self.uploads.pop(query["uploadId"], None)
             self._answer(204)
             return
-        status, _, _ = self._pass_on("DELETE", f"/storage/v1/{_resource(place)}")
+        status, _, _ = self._pass_on("DELETE", f"/storage/v1/{_resource(key)}")
         if status >= 400:
             self._refuse(status, "NoSuchKey")
         else:
             self._answer(204)
 
-    def _upload(self, place: str, body: bytes, *, in_body: bool = False) -> None:
-        bucket, _, name = place.partition("/")
+    def _upload(self, key: str, body: bytes, *, in_body: bool = False) -> None:
+        bucket, _, name = key.partition("/")
         request = {"uploadType": "media", "name": unquote(name)}
         if (generation := self.headers.get("x-goog-if-generation-match")) is not None:
             request["ifGenerationMatch"] = generation
@@ -113,10 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"ETag": etag, "x-goog-generation": about["generation"]}
         self._answer(200, text.encode() if in_body else b"", headers)
 
-    def _copy(self, place: str, source: str) -> None:
-        status, _, answer = self._pass_on(
-            "POST", f"/storage/v1/{_resource(source)}/rewriteTo/{_resource(place)}", b"{}"
-        )
+    def _copy(self, key: str, source: str) -> None:
+        status, _, answer = self._pass_on("POST", f"/storage/v1/{_resource(source)}/rewriteTo/{_resource(key)}", b"{}")
         if status >= 400:
             self._refuse(status, "NoSuchKey")
             return
@@ -199,9 +197,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing."""
 
 
-def _resource(place: str) -> str:
+def _resource(key: str) -> str:
     """A bucket and a quoted key, in the form of paths of the JSON API."""
-    bucket, _, name = place.partition("/")
+    bucket, _, name = key.partition("/")
     return f"b/{bucket}/o/{quote(unquote(name), safe='')}"
 
 

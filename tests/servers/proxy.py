@@ -92,7 +92,7 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
         with self._lock:
             self._faults.clear()
 
-    def asked(self, match: Match) -> list[Request]:
+    def requests_matching(self, match: Match) -> list[Request]:
         """The matching requests so far."""
         pattern = _Fault(match, "", None)
         return [request for request in list(self.requests) if pattern.meets(request)]

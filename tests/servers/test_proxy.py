@@ -78,7 +78,11 @@ def test_what_goes_well(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) 
     assert heard == [("/a?b=c", host, data), ("/chunked", host, b""), ("/h", host, b""), ("/", host, b"")]
     assert [(request.method, request.path) for request in proxy.requests] == [call[:2] for call in calls]
     assert proxy.requests[0].headers["content-length"] == "1000000"
-    assert len(proxy.asked("PUT b=")) == 1 == len(proxy.asked(lambda request: request.method == "HEAD"))
+    assert (
+        len(proxy.requests_matching("PUT b="))
+        == 1
+        == len(proxy.requests_matching(lambda request: request.method == "HEAD"))
+    )
 
 
 def test_lost_answers_were_heard(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) -> None:

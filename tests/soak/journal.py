@@ -15,7 +15,7 @@ class Journal:
         path = folder / f"{name}.{turn:04}.journal"
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def say(self, **values: object) -> None:
+    def record(self, **values: object) -> None:
         line = json.dumps(values).encode() + b"\n"
         try:
             whole = os.write(self._file, line) == len(line)

@@ -74,7 +74,7 @@ class Worker:
         for _ in range(10):
             if self._is_over():
                 return
-            self.journal.say(n=number)
+            self.journal.record(n=number)
             outcome, since = "refused", time.monotonic()
             try:
                 session = session or repo.writable_session()
@@ -87,7 +87,7 @@ class Worker:
                 if isinstance(error, NotFoundError | DataError) and time.monotonic() - since < _WAIT_SECONDS / 2:
                     raise  # data that others overtook exists for some time
                 session = None
-            self.journal.say(n=number, told=outcome)
+            self.journal.record(n=number, told=outcome)
             number += 1
 
     def _commit(self, session: frazil.Session, number: int) -> str:
@@ -116,14 +116,14 @@ class Worker:
         repo, way = self._open(), self.random.random()
         if way < 0.15:
             done = repo.expire(older_than=_EVER, keep_last=self.random.randrange(1, 30), dry_run=way < 0.03)
-            self.journal.say(expired=len(done.snapshots))
+            self.journal.record(expired=len(done.snapshots))
         elif way < 0.25:
             start = time.monotonic()
             found = repo.verify(decode=way < 0.2).problems
             assert not found or time.monotonic() - start > _WAIT_SECONDS / 2, f"verify says {found[:3]}"
         else:
             did = repo.garbage_collect(wait=WAIT, dry_run=way > 0.9)
-            self.journal.say(removed=sum(did.removed.values()), condemned=sum(did.condemned.values()))
+            self.journal.record(removed=sum(did.removed.values()), condemned=sum(did.condemned.values()))
 
     # --- branches and tags -----------------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Worker:
         repo = self._open()
         history = [commit.id for commit in repo.history()]
         if self.random.random() < 0.3:
-            self.journal.say(known=self.random.choice(history))
+            self.journal.record(known=self.random.choice(history))
         old = [entry["known"] for entry in entries(self.folder, self.life.name) if "known" in entry]
         snapshot = self.random.choice(old if old and self.random.random() < 0.4 else history)
         mine = [name for name in repo.branches if name.startswith(f"{self.life.name}-")]
@@ -160,7 +160,7 @@ class Worker:
         self._change("branch", name, "?", lambda: session.commit("named"))
 
     def _change(self, kind: str, name: str, to: str | None, act: Callable[[], object]) -> None:
-        self.journal.say(kind=kind, name=name, to=to, told="unknown")
+        self.journal.record(kind=kind, name=name, to=to, told="unknown")
         outcome = "unknown"
         try:
             done = act()
@@ -172,7 +172,7 @@ class Worker:
         except CommitUnknownError:
             pass
         finally:
-            self.journal.say(kind=kind, name=name, to=to, told=outcome)
+            self.journal.record(kind=kind, name=name, to=to, told=outcome)
 
     # --- readers ---------------------------------------------------------------------------------------------------------------------
 

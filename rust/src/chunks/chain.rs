@@ -18,7 +18,7 @@ pub enum Size {
     AtMost(usize),
 }
 
-/// All bytes are wanted.
+/// All bytes are requested.
 pub const ALL: Range<usize> = 0..usize::MAX;
 
 /// Contexts of the codecs, and scratch for the bytes between two of them.
@@ -110,8 +110,8 @@ impl Chain {
             }
             at = match &mut target {
                 Target::Slice(out) if i == 0 => Decoded::Target(exactly(codec, &mut tools.contexts, bytes, out)?),
-                Target::Anywhere(wanted) if i == 0 => {
-                    Decoded::Stage(number, 0..part(codec, &mut tools.contexts, bytes, sizes[i], stage, wanted)?)
+                Target::Anywhere(requested) if i == 0 => {
+                    Decoded::Stage(number, 0..part(codec, &mut tools.contexts, bytes, sizes[i], stage, requested)?)
                 }
                 Target::Memory(memory) if i == 0 => Decoded::Target(within(codec, &mut tools.contexts, bytes, sizes[i], memory)?),
                 _ => Decoded::Stage(number, 0..within(codec, &mut tools.contexts, bytes, sizes[i], stage)?),
@@ -131,9 +131,9 @@ impl Chain {
         Ok(Decoded::Target(bytes.len()))
     }
 
-    /// Decodes to bytes in the input or in scratch; those outside of `wanted` may have any value.
-    pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size], wanted: Range<usize>) -> Outcome<&'a [u8]> {
-        Ok(match self.decode(tools, input, sizes, Target::Anywhere(wanted))? {
+    /// Decodes to bytes in the input or in scratch; those outside of `requested` may have any value.
+    pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size], requested: Range<usize>) -> Outcome<&'a [u8]> {
+        Ok(match self.decode(tools, input, sizes, Target::Anywhere(requested))? {
             Decoded::Input(range) => &input[range],
             Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
             Decoded::Target(_) => &[],
@@ -187,12 +187,12 @@ fn bound(codec: &Codec, len: usize) -> Outcome<usize> {
 }
 
 #[cold]
-fn other_size(found: usize, wanted: usize) -> Fault {
-    Fault::new(Code::Size, format!("{found} bytes where {wanted} are expected"))
+fn other_size(found: usize, expected: usize) -> Fault {
+    Fault::new(Code::Size, format!("{found} bytes where {expected} are expected"))
 }
 
-fn check_size(found: usize, wanted: Size) -> Outcome {
-    match wanted {
+fn check_size(found: usize, expected: Size) -> Outcome {
+    match expected {
         Size::Exactly(size) if found != size => Err(other_size(found, size)),
         Size::AtMost(size) if found > size => Err(Fault::new(Code::Size, format!("{found} bytes where at most {size} are expected"))),
         _ => Ok(()),
@@ -204,16 +204,16 @@ fn exactly(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8])
     part_of(codec, contexts, input, out, &ALL)
 }
 
-/// As `within`, if only the bytes in `wanted` are needed: only as many as these require are decoded.
-fn part(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory, wanted: &Range<usize>) -> Outcome<usize> {
+/// As `within`, if only the bytes in `requested` are needed: only as many as these require are decoded.
+fn part(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory, requested: &Range<usize>) -> Outcome<usize> {
     match size {
-        Size::Exactly(exact) if wanted.end <= exact => part_of(codec, contexts, input, memory.room(exact)?, wanted),
+        Size::Exactly(exact) if requested.end <= exact => part_of(codec, contexts, input, memory.room(exact)?, requested),
         _ => within(codec, contexts, input, size, memory),
     }
 }
 
-fn part_of(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Outcome<usize> {
-    match codec.decode_part(contexts, input, out, wanted) {
+fn part_of(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8], requested: &Range<usize>) -> Outcome<usize> {
+    match codec.decode_part(contexts, input, out, requested) {
         Ok(made) if made == out.len() => Ok(made),
         Ok(made) => Err(Fault::new(Code::Size, format!("{}: decodes to {made} bytes, not {}", codec.name(), out.len()))),
         Err(Refusal::Full) => Err(Fault::new(Code::Size, format!("{}: decodes to more than {} bytes", codec.name(), out.len()))),
@@ -333,9 +333,9 @@ mod tests {
                 let mut out = vec![0; len];
                 chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Slice(&mut out)).unwrap();
                 assert_eq!(out, data);
-                for wanted in [0..1, len - 1..len, len / 3..len / 3 + 1, len / 4..len / 2 + 1, 0..len] {
-                    let got = chain.view(&mut tools, encoded.bytes(), &sizes, wanted.clone()).unwrap();
-                    assert_eq!((got.len(), &got[wanted.clone()]), (len, &data[wanted]));
+                for requested in [0..1, len - 1..len, len / 3..len / 3 + 1, len / 4..len / 2 + 1, 0..len] {
+                    let got = chain.view(&mut tools, encoded.bytes(), &sizes, requested.clone()).unwrap();
+                    assert_eq!((got.len(), &got[requested.clone()]), (len, &data[requested]));
                 }
                 let (sizes, mut memory) = (chain.sizes(Size::AtMost(len)), Memory::default());
                 let Decoded::Target(made) = chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Memory(&mut memory)).unwrap() else {

@@ -376,17 +376,17 @@ mod tests {
             ];
             for axes in boxes {
                 let axes: Vec<Axis> = axes.iter().map(|&(count, from, to)| Axis { count, from, to }).collect();
-                let (mut found, mut wanted) = (vec![0u8; 40_000], vec![0u8; 40_000]);
+                let (mut found, mut expected) = (vec![0u8; 40_000], vec![0u8; 40_000]);
                 let (a, b) = (20_000isize, 20_000isize);
                 // SAFETY: the boxes above stay within 12,000 bytes of these addresses, on either side.
                 addresses(&axes, |from, to| unsafe {
-                    item.copy(source.as_ptr().offset(a + from), wanted.as_mut_ptr().offset(b + to));
+                    item.copy(source.as_ptr().offset(a + from), expected.as_mut_ptr().offset(b + to));
                 });
                 let mut copier = Copier::default();
                 copier.plan(axes.iter().copied(), item);
                 // SAFETY: as above.
                 unsafe { copier.run(item, source.as_ptr().offset(a), found.as_mut_ptr().offset(b)) };
-                assert!(found == wanted, "{item:?} {axes:?} {copier:?}");
+                assert!(found == expected, "{item:?} {axes:?} {copier:?}");
             }
         }
     }

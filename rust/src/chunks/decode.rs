@@ -9,7 +9,7 @@ use crate::chunks::copy::Item;
 use crate::chunks::program::Program;
 use crate::columns::{Column, Room, Strided, Table, wrong};
 use crate::failures::{Code, FailureRows, Fault, Outcome};
-use crate::fetch::{ReadPart, Sink, Wanted, parse_expect};
+use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
 use crate::rows::Rows;
 use crate::sources::Files;
 use crate::threads::Worker;
@@ -104,17 +104,17 @@ impl<'a> Sink for &'a Chunks<'a> {
         self.program.check_length(length)
     }
 
-    fn wanted(&self, inner_chunk: usize) -> Wanted {
+    fn requested(&self, inner_chunk: usize) -> Requested {
         if self.boxes.is_empty(inner_chunk) {
-            return Wanted::Part(0..0);
+            return Requested::Part(0..0);
         }
         if !self.program.chain.is_empty() || self.program.size <= SMALL {
-            return Wanted::All;
+            return Requested::All;
         }
         if self.slabs(inner_chunk).is_some() {
-            return Wanted::Scattered;
+            return Requested::Scattered;
         }
-        Wanted::Part(self.boxes.hull(inner_chunk, 0, &self.program.strides, self.program.itemsize).1)
+        Requested::Part(self.boxes.hull(inner_chunk, 0, &self.program.strides, self.program.itemsize).1)
     }
 
     fn straight(&self, local: &mut Movers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
@@ -156,8 +156,8 @@ impl<'a> Sink for &'a Chunks<'a> {
         let chunk = match program.chain.is_empty() {
             true => bytes,
             false => {
-                let wanted = self.boxes.hull(inner_chunk, 0, &program.strides, program.itemsize).1;
-                program.chain.view(&mut worker.tools, bytes, &program.sizes, wanted)?
+                let requested = self.boxes.hull(inner_chunk, 0, &program.strides, program.itemsize).1;
+                program.chain.view(&mut worker.tools, bytes, &program.sizes, requested)?
             }
         };
         // SAFETY: `chunk` has the size of the whole chunk (checked), decoded at least in the hull of its box, or is that hull, from `start` on; `out` as in

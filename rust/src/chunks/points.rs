@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::chunks::program::Program;
 use crate::columns::{Column, Room, Strided, View, wrong};
 use crate::failures::{FailureRows, Outcome};
-use crate::fetch::{ReadPart, Sink, Wanted, parse_expect};
+use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
 use crate::rows::Rows;
 use crate::sources::Files;
 use crate::threads::Worker;
@@ -120,15 +120,15 @@ impl<'a> Sink for &'a Points<'a> {
         self.program.check_length(length)
     }
 
-    fn wanted(&self, inner_chunk: usize) -> Wanted {
+    fn requested(&self, inner_chunk: usize) -> Requested {
         if !self.program.chain.is_empty() {
-            return Wanted::All;
+            return Requested::All;
         }
         let hull = self.hull(inner_chunk);
         if hull.len() > COST_OF_A_READ && hull.len() / COST_OF_A_READ > self.of(inner_chunk).len() {
-            return Wanted::Scattered;
+            return Requested::Scattered;
         }
-        Wanted::Part(hull)
+        Requested::Part(hull)
     }
 
     fn missing(&self, (): &mut (), _worker: &mut Worker, inner_chunk: usize) -> Outcome {

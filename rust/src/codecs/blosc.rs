@@ -129,17 +129,17 @@ fn number(frame: &[u8], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*bytes)).ok()
 }
 
-/// Decodes the bytes in `wanted` to their position in `out`, which has the size of all. Of a block of planes only the needed elements are decoded, if they are
+/// Decodes the bytes in `requested` to their position in `out`, which has the size of all. Of a block of planes only the needed elements are decoded, if they are
 /// few; other blocks are decoded whole. False if that saves nothing, or after an error: then everything must be decoded, which reports the error.
-pub fn decode_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> bool {
-    try_part(input, out, wanted).is_some()
+pub fn decode_part(input: &[u8], out: &mut [u8], requested: &Range<usize>) -> bool {
+    try_part(input, out, requested).is_some()
 }
 
-fn try_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Option<()> {
-    let size = decoded_size(input).filter(|&size| size == out.len() && !wanted.is_empty())?;
+fn try_part(input: &[u8], out: &mut [u8], requested: &Range<usize>) -> Option<()> {
+    let size = decoded_size(input).filter(|&size| size == out.len() && !requested.is_empty())?;
     let blocks = Blocks::of(input).filter(|_| !snappy::is_inside(input))?;
-    let (first, end) = (wanted.start / blocks.block, wanted.end.div_ceil(blocks.block).max(1));
-    let elements = wanted.start / blocks.typesize..wanted.end.div_ceil(blocks.typesize);
+    let (first, end) = (requested.start / blocks.block, requested.end.div_ceil(blocks.block).max(1));
+    let elements = requested.start / blocks.typesize..requested.end.div_ceil(blocks.typesize);
     if end - first == 1 && end * blocks.block <= size && blocks.are_planes() && elements.len() <= blocks.block / blocks.typesize / FEW {
         let before = first * blocks.block / blocks.typesize;
         return blocks.elements(first, elements.start - before..elements.end - before, out);
@@ -225,10 +225,10 @@ mod tests {
     fn the_wanted_bytes_are_those_of_a_whole_decode() {
         let (data, mut parts) = (data(), 0);
         for frame in frames() {
-            for wanted in ranges() {
+            for requested in ranges() {
                 let mut out = vec![0; SIZE];
-                if decode_part(&frame, &mut out, &wanted) {
-                    assert_eq!(out[wanted.clone()], data[wanted]);
+                if decode_part(&frame, &mut out, &requested) {
+                    assert_eq!(out[requested.clone()], data[requested]);
                     parts += 1;
                 }
             }
@@ -250,21 +250,21 @@ mod tests {
         }
         let mut out = vec![0; count * block];
         assert!(decode(&frame, &mut out).is_err());
-        for wanted in [0..1, 990..1000, 998..1003] {
-            assert!(!decode_part(&frame, &mut out, &wanted));
+        for requested in [0..1, 990..1000, 998..1003] {
+            assert!(!decode_part(&frame, &mut out, &requested));
         }
     }
 
     #[test]
     fn damaged_frames_never_panic_and_other_sizes_are_refused() {
         for frame in frames() {
-            for wanted in ranges() {
+            for requested in ranges() {
                 assert!(!decode_part(&frame, &mut vec![0; SIZE - 1], &(0..1)));
                 for at in [0, 1, 2, 3, 5, 9, 13, 16, 17, 20, 21, 40, frame.len() / 2, frame.len() - 1] {
                     let mut damaged = frame.clone();
                     damaged[at] ^= 1 << (at % 8);
-                    decode_part(&damaged, &mut vec![0; SIZE], &wanted);
-                    decode_part(&frame[..at], &mut vec![0; SIZE], &wanted);
+                    decode_part(&damaged, &mut vec![0; SIZE], &requested);
+                    decode_part(&frame[..at], &mut vec![0; SIZE], &requested);
                 }
             }
         }

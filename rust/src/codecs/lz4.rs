@@ -44,7 +44,7 @@ pub fn decode_block(block: &[u8], out: &mut [u8]) -> Option<()> {
 
 unsafe extern "C" {
     // lz4-sys links it, but does not declare it.
-    fn LZ4_decompress_safe_partial(from: *const c_char, to: *mut c_char, from_size: c_int, wanted: c_int, room: c_int) -> c_int;
+    fn LZ4_decompress_safe_partial(from: *const c_char, to: *mut c_char, from_size: c_int, requested: c_int, room: c_int) -> c_int;
 }
 
 /// Decodes the first bytes of a block without a header, as many as `out` has; None if it has fewer, or is damaged in them.

@@ -174,14 +174,14 @@ impl Codec {
         }
     }
 
-    /// Decodes as `decode`, where `out` has the size of the decoded bytes, but only those in `wanted` are needed; the others may have any value.
+    /// Decodes as `decode`, where `out` has the size of the decoded bytes, but only those in `requested` are needed; the others may have any value.
     /// Errors in encoded bytes that are not needed for these are not noticed.
-    pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Result<usize, Refusal> {
+    pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], requested: &Range<usize>) -> Result<usize, Refusal> {
         let done = match self {
-            Codec::Zstd { .. } if wanted.end < out.len() => {
-                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, wanted.end)
+            Codec::Zstd { .. } if requested.end < out.len() => {
+                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, requested.end)
             }
-            Codec::Blosc(_) if wanted.len() < out.len() => blosc::decode_part(input, out, wanted),
+            Codec::Blosc(_) if requested.len() < out.len() => blosc::decode_part(input, out, requested),
             _ => false,
         };
         if done { Ok(out.len()) } else { self.decode(contexts, input, out) }

@@ -112,8 +112,8 @@ pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input
 }
 
 /// Whole elements, a multiple of eight if there are that many: bits are shuffled in such groups.
-fn block_size(wanted: usize, typesize: usize, len: usize) -> usize {
-    let block = wanted.min(len).max(1);
+fn block_size(requested: usize, typesize: usize, len: usize) -> usize {
+    let block = requested.min(len).max(1);
     [8 * typesize, typesize].iter().find(|&&group| block >= group).map_or(block, |group| block / group * group)
 }
 

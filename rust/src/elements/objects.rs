@@ -68,9 +68,9 @@ fn elements_of_objects(
 }
 
 #[cold]
-fn other(object: &Bound<'_, PyAny>, wanted: &str) -> PyErr {
+fn other(object: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let name = object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("an element is {name}; it must be {wanted}"))
+    PyTypeError::new_err(format!("an element is {name}; it must be {expected}"))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -40,14 +40,14 @@ pub(crate) fn create_run(
     wait: &Wait<'_>,
 ) -> Vec<Answer> {
     let mut folders: Vec<(&str, OwnedFd)> = Vec::new();
-    let (mut names, mut asked) = (Vec::with_capacity(run.len()), Instant::now());
+    let (mut names, mut polled) = (Vec::with_capacity(run.len()), Instant::now());
     for number in run.clone() {
-        if wait.poll(&mut asked) {
+        if wait.poll(&mut polled) {
             return Vec::new(); // files without a name vanish
         }
         names.push(write_one(batch, number, write_value, &mut folders, state).ok());
     }
-    if wait.poll(&mut asked) {
+    if wait.poll(&mut polled) {
         return Vec::new();
     }
     if batch.sync {

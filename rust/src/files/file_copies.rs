@@ -196,8 +196,8 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 
 /// Copies the first `size` bytes into an empty file; returns how many there were. INTR if the call must stop.
 fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
-    let mut asked = Instant::now();
-    let done = copy_range(file, 0, made, 0, size, || wait.poll(&mut asked))?;
+    let mut polled = Instant::now();
+    let done = copy_range(file, 0, made, 0, size, || wait.poll(&mut polled))?;
     copy_through_memory(file, made, done, size, scratch)
 }
 

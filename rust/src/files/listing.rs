@@ -27,9 +27,9 @@ fn is_text(name: &[u8]) -> bool {
 }
 
 /// The type of an entry, if the folder itself does not have it. None: it was removed.
-fn kind_of(folder: BorrowedFd<'_>, told: FileType, name: &std::ffi::CStr) -> System<Option<FileType>> {
-    if told != FileType::Unknown {
-        return Ok(Some(told));
+fn kind_of(folder: BorrowedFd<'_>, reported: FileType, name: &std::ffi::CStr) -> System<Option<FileType>> {
+    if reported != FileType::Unknown {
+        return Ok(Some(reported));
     }
     match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode as _))),

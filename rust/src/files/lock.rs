@@ -32,12 +32,12 @@ impl Wait<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks Python for signals, at most once in BETWEEN_SIGNALS since `asked`.
-    pub fn poll(&self, asked: &mut Instant) -> bool {
+    /// Asks Python for signals, at most once in BETWEEN_SIGNALS since `polled`.
+    pub fn poll(&self, polled: &mut Instant) -> bool {
         if let Some(signals) = self.signals
-            && asked.elapsed() >= BETWEEN_SIGNALS
+            && polled.elapsed() >= BETWEEN_SIGNALS
         {
-            *asked = Instant::now();
+            *polled = Instant::now();
             if signals() {
                 self.stop.store(true, Ordering::Relaxed);
             }
@@ -100,12 +100,12 @@ impl<'f> Lock<'f> {
     /// Gives the file the permissions of the file that it will replace. If we may not change them, as the lock file was left by another user, it
     /// fails if others could do more with the new file than with the old one.
     pub fn keep_mode(&self, mode: RawMode) -> Result<()> {
-        let (wanted, given) = (mode & PERMISSIONS, self.mode & PERMISSIONS);
-        if wanted == given {
+        let (target, given) = (mode & PERMISSIONS, self.mode & PERMISSIONS);
+        if target == given {
             return Ok(());
         }
-        match retry(|| rustix::fs::fchmod(&self.file, Mode::from_raw_mode(wanted))) {
-            Err(Errno::PERM) if given & !wanted == 0 => Ok(()),
+        match retry(|| rustix::fs::fchmod(&self.file, Mode::from_raw_mode(target))) {
+            Err(Errno::PERM) if given & !target == 0 => Ok(()),
             done => done,
         }
     }
@@ -166,14 +166,14 @@ fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
 /// Polls, since a blocking wait would not notice Ctrl-C. The pauses are short compared to a write, and grow.
 fn wait_for(file: BorrowedFd<'_>, wait: &Wait<'_>) -> Result<()> {
     let mut pause = SHORTEST;
-    let mut asked = Instant::now();
+    let mut polled = Instant::now();
     loop {
         match set_lock(file, true) {
             Ok(()) => return Ok(()),
             Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        if wait.poll(&mut asked) {
+        if wait.poll(&mut polled) {
             return Err(Errno::INTR);
         }
         std::thread::sleep(pause);

@@ -34,8 +34,8 @@ pub(crate) fn carry_out<const W: usize, State: Default>(
     step: impl Fn(usize, &mut State, &Wait<'_>) -> [i64; W] + Sync,
 ) -> PyResult<()> {
     carry_out_runs(py, threads, result, lost, |run, state, wait| {
-        let mut asked = Instant::now();
-        run.map_while(|number| (!wait.poll(&mut asked)).then(|| step(number, state, wait))).collect()
+        let mut polled = Instant::now();
+        run.map_while(|number| (!wait.poll(&mut polled)).then(|| step(number, state, wait))).collect()
     })
 }
 
@@ -54,10 +54,10 @@ pub(crate) fn carry_out_runs<const W: usize, State: Default>(
     result.fill(lost);
     let work = |wait: Wait<'_>| {
         let _done = Leaving { busy: &busy, caller: &caller };
-        let (mut state, mut answers, mut asked) = (State::default(), Vec::new(), Instant::now());
+        let (mut state, mut answers, mut polled) = (State::default(), Vec::new(), Instant::now());
         loop {
             let run = next.fetch_add(RUN, Ordering::Relaxed);
-            if run >= count || wait.poll(&mut asked) {
+            if run >= count || wait.poll(&mut polled) {
                 break;
             }
             answers.extend((run..).zip(step(run..count.min(run.saturating_add(RUN)), &mut state, &wait)));
@@ -87,10 +87,10 @@ pub(crate) fn carry_out_runs<const W: usize, State: Default>(
             }
             let wait = || Wait { stop: &stop, signals: Some(&signals) };
             let mut answers = work(wait());
-            let mut asked = Instant::now();
+            let mut polled = Instant::now();
             while busy.load(Ordering::Acquire) > 0 {
                 std::thread::park_timeout(Duration::from_millis(20));
-                wait().poll(&mut asked);
+                wait().poll(&mut polled);
             }
             answers.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
             for (number, answer) in answers {

@@ -33,7 +33,7 @@ const POSITIONS: u64 = i64::MAX as u64;
 #[derive(Default)]
 struct Decoder<'a> {
     out: References,
-    known: HashMap<&'a [u8], i32>,
+    numbers: HashMap<&'a [u8], i32>,
     latest: Option<(&'a [u8], i32)>,
     key: (u32, Vec<u32>),
     key_before: (u32, Vec<u32>),
@@ -203,7 +203,7 @@ impl<'a> Decoder<'a> {
         {
             return Ok(number);
         }
-        let number = match self.known.get(text) {
+        let number = match self.numbers.get(text) {
             Some(&number) => number,
             None => self.new_location(at, text)?,
         };
@@ -215,8 +215,8 @@ impl<'a> Decoder<'a> {
         if str::from_utf8(text).is_err() {
             return broken(at, format!("the location {} is no UTF-8", shown(text)));
         }
-        let Ok(number) = i32::try_from(self.known.len()) else { return broken(at, "there are too many locations") };
-        self.known.insert(text, number);
+        let Ok(number) = i32::try_from(self.numbers.len()) else { return broken(at, "there are too many locations") };
+        self.numbers.insert(text, number);
         self.out.location_text.extend_from_slice(text);
         push(&mut self.out.location_starts, (self.out.location_text.len() as i64).to_ne_bytes());
         Ok(number)

@@ -51,13 +51,13 @@ fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
         let start = reader.at();
         let path = reader.text("the path of a node")?;
         let Ok(path) = str::from_utf8(path) else { return broken(start, "the path of a node must be UTF-8") };
-        let middle = reader.at();
+        let id_start = reader.at();
         let (id, kind) = id_and_kind(reader.clone());
         let spans = if kind == UNKNOWN { None } else { plain(reader.clone(), path).ok().flatten() };
         let [attributes, metadata, manifests] = spans.unwrap_or([UNKNOWN; 3]);
         reader.skip()?;
         paths.push(path);
-        rows.push([start as i64, middle as i64, reader.at() as i64, id, kind, attributes, metadata, manifests]);
+        rows.push([start as i64, id_start as i64, reader.at() as i64, id, kind, attributes, metadata, manifests]);
     }
     Ok(Index { paths, rows, end: reader.at() })
 }

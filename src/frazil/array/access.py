@@ -5,7 +5,7 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py rememb
 from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
-from errno import ENOMEM
+from errno import EISDIR, ENOMEM
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
@@ -16,6 +16,7 @@ from frazil.codecs.sharding.shard import index_error
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
+    ConflictError,
     DataError,
     FormatError,
     FrazilError,
@@ -26,6 +27,7 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.transfer.retry import READS
 from frazil.weak_references import renew_after_fork
 
 if TYPE_CHECKING:
@@ -110,6 +112,27 @@ _ERRORS: dict[int, type[DataError]] = {
     _kernel.FAILED_CHECKSUM: ChecksumError,
     _kernel.FAILED_SIZE: ChunkDecodeError,
 }
+
+
+def shard_replaced(access: Access, key: str | None) -> ConflictError:
+    """The error of a reader after all attempts."""
+    return ConflictError(
+        f"a shard was replaced {READS.attempts} times while it was read",
+        key=key,
+        path=access.path or "/",
+        hint="read again when its writer is done",
+    )
+
+
+def folder_there(access: Access, key: str | None, chunk: tuple[int, ...]) -> StoreError:
+    """The error for a shard that is a folder."""
+    return StoreError(
+        "a shard could not be read: there is a folder at its key",
+        errno=EISDIR,
+        key=key,
+        path=access.path or "/",
+        chunk=chunk,
+    )
 
 
 def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:

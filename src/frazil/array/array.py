@@ -4,14 +4,14 @@ nodes.py reads and changes documents, shape/resize.py shrinks and grows arrays, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
-from frazil.array.attributes import Attributes, Update
+from frazil.array.attributes import Update
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
@@ -43,7 +43,6 @@ from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.store import Store
 from frazil.stores.transfer.retry import lacks_files
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ class Array(ZarrArray):
         "_compiled",
         "_storage",
     )
+
+    _location: NodeLocation
 
     def __init__(self, location: NodeLocation, metadata: ArrayMetadata, *, documented: bool = True) -> None:
         """documented: whether its document is stored; a conversion writes the document after the chunks."""
@@ -203,32 +204,7 @@ class Array(ZarrArray):
         """The codecs of a chunk; of an inner chunk, where there are shards."""
         return self._compiled.inner_codecs
 
-    @property
-    def path(self) -> str:
-        """Path of the node in its store; "" at the root."""
-        return self._location.path
-
-    @property
-    def store(self) -> Store:
-        """The store in which the array is."""
-        return self._location.store
-
-    @property
-    def read_only(self) -> bool:
-        """True if the array was opened for reading; every write then raises ReadOnlyError."""
-        return self._location.read_only
-
-    @property
-    def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through."""
-        return Attributes(self)
-
-    def read_attributes(self) -> Mapping[str, object]:
-        """The attributes, as they were when the array was opened or last changed through it."""
-        return self.metadata.attributes
-
     def change_attributes(self, update: Update) -> None:
-        """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
         self._change(lambda stored: stored.with_attributes(update(dict(stored.attributes))))
 
     @property

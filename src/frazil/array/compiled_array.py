@@ -59,24 +59,24 @@ def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
 
 def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
     codecs, grid = registry.parse_codecs(metadata.codecs), metadata.chunk_grid
-    if not isinstance(grid, RegularGrid):
-        if isinstance(grid, rectilinear.RectilinearGrid):
-            return _compile_largest(registry, metadata, codecs, grid)
+    if isinstance(grid, RegularGrid):
+        spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
+        chain = compile_chain(codecs, spec)
+    elif isinstance(grid, rectilinear.RectilinearGrid):
+        spec = chunk_spec(metadata.data_type, grid.largest, metadata.fill_value)
+        chain = _compile_largest(registry, metadata, grid)
+    else:
         raise MetadataError(
             f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read, as it has no chunk_shape",
             path="chunk_grid",
             hint="chunks of one shape can be read: give the grid the attribute chunk_shape, or derive it from RegularGrid",
         )
-    spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
-    chain = compile_chain(codecs, spec)
     counts = chain.inner_chunk_counts if chain.levels else None
     return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 
-def _compile_largest(
-    registry: Registry, metadata: ArrayMetadata, codecs: tuple[Codec, ...], grid: rectilinear.RectilinearGrid
-) -> CompiledArray:
-    """Compiles the chunks with the largest lengths. Each other length is compiled, too, to check that the codecs accept it."""
+def _compile_largest(registry: Registry, metadata: ArrayMetadata, grid: rectilinear.RectilinearGrid) -> Chain:
+    """The chain for the chunks with the largest lengths. Each other length is compiled, too, to check that the codecs accept it."""
     chain = compile_shape(registry, metadata, grid.largest)
     for axis, runs in enumerate(grid.chunk_shapes):
         for length in () if isinstance(runs, int) else {length for length, _ in runs}:
@@ -87,9 +87,7 @@ def _compile_largest(
                     f"shards of {list(shape)} and of {list(grid.largest)} have inner chunks of different shapes",
                     path="codecs",
                 )
-    spec = chunk_spec(metadata.data_type, grid.largest, metadata.fill_value)
-    counts = chain.inner_chunk_counts if chain.levels else None
-    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
+    return chain
 
 
 def compile_shape(registry: Registry, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Chain:

@@ -20,7 +20,7 @@ import numpy as np
 
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
-from frazil.array.attributes import Attributes, Update
+from frazil.array.attributes import Update
 from frazil.array.hierarchy.members import member_paths, nodes_below
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
@@ -38,7 +38,6 @@ from frazil.errors import (
 )
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
@@ -81,11 +80,6 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return self._opened
 
     @property
-    def path(self) -> str:
-        """Path of the node in its store; "" at the root."""
-        return self._location.path
-
-    @property
     def metadata(self) -> GroupMetadata:
         """The document, as a frozen value. It is read again where all nodes have changed, as in a session that was rebased."""
         nodes = self._location.nodes
@@ -95,27 +89,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
             self._metadata = node if isinstance(node, GroupMetadata) else GroupMetadata(implicit=True)
         return self._metadata
 
-    @property
-    def store(self) -> Store:
-        """The store in which the group is."""
-        return self._location.store
-
-    @property
-    def read_only(self) -> bool:
-        """True if the group was opened for reading; every write then raises ReadOnlyError."""
-        return self._location.read_only
-
-    @property
-    def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through."""
-        return Attributes(self)
-
-    def read_attributes(self) -> Mapping[str, object]:
-        """The attributes, as they were when the group was opened or last changed through it."""
-        return self.metadata.attributes
-
     def change_attributes(self, update: Update) -> None:
-        """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
         location = self._location
         if location.nodes is not None and self._key is not None and location.nodes.node_path(self._key) is None:
             raise NotFoundError("the group is gone", path=location.path, hint="it was removed; open what is there now")

@@ -1,4 +1,4 @@
-"""Tokens that identify the content of an array, and equality of handles. dask uses tokens in the names of tasks that read an array (`__dask_tokenize__`).
+"""The base class of handles, their equality, and tokens that identify the content of an array. dask uses tokens in the names of tasks that read an array (`__dask_tokenize__`).
 
 Equal tokens mean equal content; equal handles mean the same node, not equal chunks. Chunks in plain stores have no version; docs/design/019-dask.md has the
 consequences."""
@@ -6,13 +6,19 @@ consequences."""
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from frazil.array.attributes import Attributes, Update
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frazil.array.hierarchy.nodes import NodeLocation
+    from frazil.metadata.model import GroupMetadata
+    from frazil.stores.store import Store
 
 
 class OwnToken:
@@ -44,16 +50,53 @@ def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> t
     return token if location.read_only else (*token, own.get())
 
 
-# --- handles of one node ---------------------------------------------------------------------------------------------------------------
+# --- handles -----------------------------------------------------------------------------------------------------------------------
 
 # the location of a handle's node, and its document as the handle knows it; an attribute of Array, a property of Group
 _identity: Final = attrgetter("_location", "_metadata")
 
 
 class Handle:
-    """Base class of Array and Group."""
+    """Base class of Array and Group: what every node has."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def _location(self) -> NodeLocation: ...
+
+        @property
+        def metadata(self) -> ArrayMetadata | GroupMetadata:
+            """The metadata document, as a frozen value."""
+
+    @property
+    def path(self) -> str:
+        """Path of the node in its store; "" at the root."""
+        return self._location.path
+
+    @property
+    def store(self) -> Store:
+        """The store in which the node is."""
+        return self._location.store
+
+    @property
+    def read_only(self) -> bool:
+        """True if the node was opened for reading; every write then raises ReadOnlyError."""
+        return self._location.read_only
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(self)
+
+    def read_attributes(self) -> Mapping[str, object]:
+        """The attributes, as they were when the node was opened or last changed through it."""
+        return self.metadata.attributes
+
+    @abstractmethod
+    def change_attributes(self, update: Update) -> None:
+        """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
 
     def __eq__(self, other: object) -> bool:
         """Whether both are handles of one node, opened in the same way (in a repository: through the same session), and know the same document. Mode, limits

@@ -251,7 +251,7 @@ class BoxPlan:
             for shard in self._tiles(ranges, [1] * len(counts), self.shard_extents):
                 sizes = [high - low for low, high in shard]
                 shares = _shares(sizes, [1] * len(sizes), limit)
-                parts = math.prod(-(-size // share) for size, share in zip(sizes, shares, strict=True))
+                parts = math.prod(-(-size // part_size) for size, part_size in zip(sizes, shares, strict=True))
                 for part, ranges_of_part in enumerate(self._tiles(shard, shares, [1] * len(sizes))):
                     yield BoxBatch(self, ranges_of_part, part, parts)
 

@@ -130,9 +130,9 @@ def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list
     number = (chunk * extents + begin - starts[chunk]) // inner_chunk
     made: list[tuple[int, Axis]] = []
     for extent in np.unique(extents[count > 0]).tolist():
-        here: NDArray[np.bool_] = (extents == extent) & (count > 0)
+        selected: NDArray[np.bool_] = (extents == extent) & (count > 0)
         made.append(
-            (extent, RunAxis(number[here], runs[here], axis.regular_length(extent), axis.inner_chunk or extent))
+            (extent, RunAxis(number[selected], runs[selected], axis.regular_length(extent), axis.inner_chunk or extent))
         )
     return made
 

@@ -57,6 +57,12 @@ def with_methods(call: ExtensionCall, make: Callable[[], T], methods: tuple[str,
         return made
 
 
+def _checked_key(call: ExtensionCall, key: object, prefix: str) -> str:
+    if not isinstance(key, str) or not key.startswith(prefix):
+        raise call.wrong(key, f"a key that begins with {prefix!r}", repr(key) if isinstance(key, str) else None)
+    return key
+
+
 class CheckedKeys:
     """A user's chunk key encoding whose results are checked. Raises InvalidInputError that names the encoding."""
 
@@ -76,10 +82,7 @@ class CheckedKeys:
 
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
         with self._call as call:
-            key: object = self.keys.encode_one(coordinates, prefix)
-            if not isinstance(key, str) or not key.startswith(prefix):
-                raise call.wrong(key, f"a key that begins with {prefix!r}", repr(key) if isinstance(key, str) else None)
-            return key
+            return _checked_key(call, self.keys.encode_one(coordinates, prefix), prefix)
 
     def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
         with self._call as call:
@@ -87,12 +90,7 @@ class CheckedKeys:
             if not isinstance(keys, list) or len(keys) != len(coordinates):
                 count = f"a list of {len(keys)}" if isinstance(keys, list) else None
                 raise call.wrong(keys, f"a list of {len(coordinates)} keys", count)
-            for key in keys:
-                if not isinstance(key, str) or not key.startswith(prefix):
-                    raise call.wrong(
-                        key, f"a key that begins with {prefix!r}", repr(key) if isinstance(key, str) else None
-                    )
-            return keys
+            return [_checked_key(call, key, prefix) for key in keys]
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         with self._call as call:

@@ -61,8 +61,8 @@ def checksum(
     with futures.ThreadPoolExecutor(limits.threads) as pool:
         for slab in read_slabs(with_limit(array, half), plan):
             origins = digests.origins(slab)
-            share = -(-len(origins) // limits.threads)
-            parts = [origins[low : low + share] for low in range(0, len(origins), share)]
+            per_thread = -(-len(origins) // limits.threads)
+            parts = [origins[low : low + per_thread] for low in range(0, len(origins), per_thread)]
             digests.total += sum(pool.map(lambda part, slab=slab: digests.add(slab, part), parts))
             report(slab.values.nbytes)
     return digests.final()

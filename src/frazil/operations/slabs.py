@@ -19,6 +19,8 @@ from frazil.operations.window import Values
 from frazil.record import Record
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
+_SAMPLED: Final = 1000  # elements of a chunk whose length is looked at
+_ARENA: Final = 1.25  # memory of NumPy's strings for each byte of text
 _OF_SHARDS: Final = 0.25  # the weight of opening a shard again, relative to reading a chunk again
 
 
@@ -28,7 +30,7 @@ class SlabPlan(Record):
     shape   of the array;  blocks: extents of a block
     axis    of consecutive slabs; 0 for an array without dimensions
     column  extents of a column: multiples of blocks, or the whole length; along `axis` any number, of rows that are read at once
-    nbytes  of the buffer that all slabs of a column share"""
+    nbytes  of the buffer that all slabs of a column share; of text about, from the length of some"""
 
     shape: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -85,7 +87,7 @@ def plan_slabs(
 ) -> SlabPlan:
     """The plan that reads chunks the fewest times with a buffer of max_bytes, or of one block, if that is larger. Pure.
 
-    blocks  extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
+    itemsize  bytes of an element, including its text; blocks: extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
     axis    of consecutive slabs; None: the best one"""
     lengths = tuple(shape)
     blocks = tuple(max(1, min(block, length)) for block, length in zip(blocks, lengths, strict=True))
@@ -95,6 +97,28 @@ def plan_slabs(
     axes = range(len(lengths)) if axis is None else (axis,)
     plans = [_grown(lengths, itemsize, blocks, along, grids, max_bytes) for along in axes]
     return min(plans, key=lambda plan: (plan.nbytes > max_bytes, round(_cost(plan.shape, plan.column, grids), 9)))
+
+
+def element_nbytes(array: Array) -> int:
+    """Bytes of an element in memory. Of text and bytes of any length it is the mean of some elements of three chunks, the largest of the three. Raises DataError, StoreError."""
+    itemsize = array.dtype.itemsize
+    if array._access.variable is None or not prod(array.shape):
+        return itemsize
+    most = 0.0
+    for number in range(3):  # the first, the middle and the last chunk
+        starts = [
+            (-(-length // chunk) - 1) * number // 2 * chunk
+            for length, chunk in zip(array.shape, array.chunks, strict=True)
+        ]
+        box = [
+            slice(start, min(start + chunk, length))
+            for start, chunk, length in zip(starts, array.chunks, array.shape, strict=True)
+        ]
+        found = np.asarray(array.read(tuple(box))).reshape(-1)
+        some = found[:: max(found.size // _SAMPLED, 1)].tolist()
+        sizes = [len(one.encode() if isinstance(one, str) else one or b"") for one in some]
+        most = max(most, sum(sizes) / len(sizes))
+    return itemsize + int(most * _ARENA)
 
 
 _Grids = list[tuple[tuple[int, ...], float]]
@@ -161,20 +185,25 @@ def _cuts(length: int, one: int, other: int) -> int:
     return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
 
 
-def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, prefetch: bool = False) -> Iterator[Slab]:
+def read_slabs(
+    array: Array, plan: SlabPlan, skip: int = 0, *, prefetch: bool = False, ended: Event | None = None
+) -> Iterator[Slab]:
     """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. prefetch: another thread reads the next slab while
-    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. Raises DataError, StoreError."""
+    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. ended: set when the caller stops early, if another thread reads.
+    Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
     if not plan.shape:
         if not skip:
             yield Slab(0, (), array.read())
         return
-    size = plan.nbytes // array.dtype.itemsize
+    size = _buffer_bytes(plan.shape, 1, plan.blocks, plan.axis, plan.column)  # in elements
     memory = [np.empty(size, array.dtype) for _ in range(1 + prefetch)]  # for all columns
-    ended = Event() if prefetch else None
-    slabs = _read_columns(array, plan, skip, memory, ended)
-    yield from slabs if ended is None else _prefetched(slabs, ended)
+    if not prefetch:
+        yield from _read_columns(array, plan, skip, memory, None)
+        return
+    ended = ended or Event()
+    yield from _prefetched(_read_columns(array, plan, skip, memory, ended), ended)
 
 
 def _read_columns(
@@ -198,8 +227,9 @@ def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
             while (slab := coming.result()) is not None:
                 coming = thread.submit(next, slabs, None)
                 yield slab
-        finally:
+        except BaseException:
             ended.set()
+            raise
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:

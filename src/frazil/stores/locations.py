@@ -67,19 +67,18 @@ def resolve(
     requests_in_flight, bytes_in_flight, redirects  for an object store that is created here; threads: for a LocalStore
     Raises InvalidInputError, which names the kind of location, for other kinds. Nothing is opened or created."""
     below = key_prefix(path)
-
-    def made(objects: connections.ObjectClient | str) -> Store:
-        return object_store.ObjectStore(
-            objects, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight, redirects=redirects
-        )
-
+    options: dict[str, Any] = {
+        "requests_in_flight": requests_in_flight,
+        "bytes_in_flight": bytes_in_flight,
+        "redirects": redirects,
+    }
     if isinstance(location, Store):
         return location, below
     if isinstance(location, StorePath):
         return location.store, key_prefix(location.path) + below
     if not isinstance(location, str | os.PathLike):
         if clients.is_client(location):
-            return made(location), below
+            return object_store.ObjectStore(location, **options), below
         foreign = foreign_stores.store_over(
             location, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight
         )
@@ -103,12 +102,7 @@ def resolve(
     if scheme in _REMOTE:
         archive = split_archive(text, is_url=True)
         if archive is None:
-            return made(text), below
-        options: dict[str, Any] = {
-            "requests_in_flight": requests_in_flight,
-            "bytes_in_flight": bytes_in_flight,
-            "redirects": redirects,
-        }
+            return object_store.ObjectStore(text, **options), below
         return zip_store.ZipStore(archive[0], **options), key_prefix(archive[1]) + below
     raise InvalidInputError(
         f"there is no store for the scheme {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"

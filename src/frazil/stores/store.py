@@ -18,7 +18,7 @@ from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import StorePort
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, when_files_are_free
+from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, outrun, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ANY,
@@ -216,11 +216,7 @@ class Store(StorePort):
                     versions[key] = answer
             if not names:
                 return builtins.list(versions.values())
-        raise StoreError(
-            f"others changed the value before each of {WRITES.attempts} attempts",
-            key=names[0],
-            hint="try again when other writers are done",
-        )
+        raise outrun("the value", names[0])
 
     @final
     def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:

@@ -1,16 +1,13 @@
-"""Stores over a store: the base class that forwards every operation, the one that returns buffers, and the one that refuses to write."""
+"""Stores over a store: the base class that forwards every operation, and the one that refuses to write."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from frazil.errors import ReadOnlyError
-from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, as_buffers
-from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 
 class WrappedStore(Store, PartialWriter):
@@ -65,46 +62,6 @@ class WrappedStore(Store, PartialWriter):
         return self.inner.list_page(prefix, after, delimited=delimited, details=details, limit=limit)
 
 
-class BufferedStore(WrappedStore):
-    """A wrapped store that returns one buffer for each span, and never files, so that its users see the bytes as it changed them."""
-
-    __slots__ = ()
-
-    @property
-    def identity(self) -> str | None:
-        return self.inner.identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(direct=False)
-
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        if continue_from is not None:
-            inner = continued(continue_from, ResumableBuffers).inner
-            return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
-        pages = pages_of(len(names)) if single_read else ()
-        return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)
-
-    def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
-
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        if is_prefix(names):
-            for page in self.list_pages(names[0]):
-                self.erase_values(
-                    page.keys
-                )  # key by key, through this store; then whatever else `inner` keeps there, such as folders
-        return self.inner.erase_many(names, expect)
-
-
 class ReadOnlyStore(WrappedStore):
     """A store that can be read and not written: every write raises ReadOnlyError."""
 
@@ -121,14 +78,16 @@ class ReadOnlyStore(WrappedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        raise ReadOnlyError(
-            "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
-        )
+        raise _refused(names)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        raise ReadOnlyError(
-            "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
-        )
+        raise _refused(names)
+
+
+def _refused(names: Sequence[str]) -> ReadOnlyError:
+    return ReadOnlyError(
+        "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
+    )
 
 
 def read_only(store: Store) -> Store:

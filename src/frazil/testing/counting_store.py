@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
-from frazil.stores.wrappers import BufferedStore
-
-if TYPE_CHECKING:
-    pass
+from frazil.testing.buffered_store import BufferedStore
 
 
 class Request(Record):

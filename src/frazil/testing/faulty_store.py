@@ -6,18 +6,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
-from frazil.stores.wrappers import BufferedStore
-
-if TYPE_CHECKING:
-    pass
-
+from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
 Kind = Literal["fail", "cut", "lose"]

@@ -6,17 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Barrier, BrokenBarrierError, Lock
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
-from frazil.stores.wrappers import BufferedStore
-
-if TYPE_CHECKING:
-    pass
-
+from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put", "append", "erase", "list"]
 _OPERATIONS = ("fetch", "put", "append", "erase", "list")

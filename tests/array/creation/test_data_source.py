@@ -28,11 +28,11 @@ class Elsewhere:
     """An array that records its requests."""
 
     def __init__(self, values: np.ndarray) -> None:
-        self.values, self.asked = values, list[tuple[slice, ...]]()
+        self.values, self.boxes = values, list[tuple[slice, ...]]()
         self.shape, self.dtype = values.shape, values.dtype
 
     def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
-        self.asked.append(box)
+        self.boxes.append(box)
         return self.values[box]
 
 
@@ -55,9 +55,9 @@ def test_an_array_like_is_read_in_boxes_of_whole_shards() -> None:
     )  # type: ignore[arg-type]
     assert (array[...] == VALUES).all()
     assert array.dtype == "int32"
-    assert [(box[0].start, box[1].start) for box in data.asked] == [(i, j) for i in range(0, 60, 16) for j in (0, 40)]
+    assert [(box[0].start, box[1].start) for box in data.boxes] == [(i, j) for i in range(0, 60, 16) for j in (0, 40)]
     assert sum(reports) == VALUES.nbytes
-    assert len(reports) == len(data.asked)
+    assert len(reports) == len(data.boxes)
 
 
 def test_array_likes_of_others(tmp_path: Path) -> None:

@@ -198,14 +198,14 @@ def test_the_chunk_without_dimensions(store: Store, dialect: str, there: str | N
 class Prefixed(WrappedStore):
     """Counts the operations that go through it."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("call_count",)
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.asked = 0
+        self.call_count = 0
 
     def fetch(self, *arguments: object, **named: object) -> object:  # type: ignore[override]
-        self.asked += 1
+        self.call_count += 1
         return self.inner.fetch(*arguments, **named)  # type: ignore[arg-type]
 
 
@@ -222,12 +222,12 @@ def test_transformers_at_opening() -> None:
 
     array = frazil.open_array(inner, path="x", storage_transformers=[through])
     assert array[...].tolist() == [0, 1, 2, 3]
-    assert seen[0].asked
+    assert seen[0].call_count
     group = frazil.open_group(inner, storage_transformers=[through])
     found = group["x"]
     assert isinstance(found, frazil.Array)
     assert found[...].tolist() == [0, 1, 2, 3]
-    assert seen[1].asked
+    assert seen[1].call_count
     with pytest.raises(InvalidInputError, match="not a store"):
         frazil.open_array(inner, path="x", storage_transformers=[lambda store: 1])
     with pytest.raises(InvalidInputError, match="must make a store"):

@@ -100,6 +100,7 @@ def test_older_names_of_creating_arrays() -> None:
     made = group.create_dataset("a", shape=3, dtype="i4")
     assert group.require_dataset("a", shape=3, dtype="i4") == made
     assert group.require_dataset("b", shape=3).dtype == group.create_dataset("d", shape=3).dtype == np.float64
+    assert group.create("f", shape=3).dtype == np.float64
     assert group.create_dataset("e", data=np.arange(3, dtype="i2")).dtype == np.int16
     with pytest.raises(AlreadyExistsError):
         group.require_dataset("a", shape=4, dtype="i4")
@@ -205,12 +206,12 @@ def test_a_hierarchy_from_metadata() -> None:
 def test_the_place_of_a_node_is_a_location() -> None:
     group = frazil.group()
     array = group.create_array("a/x", shape=3, dtype="i4")
-    place = group.store_path / "a" / "x"
-    assert place == array.store_path == (group.store, "a/x")
-    assert frazil.open_array(place, "r+") == array
+    store_path = group.store_path / "a" / "x"
+    assert store_path == array.store_path == (group.store, "a/x")
+    assert frazil.open_array(store_path, "r+") == array
     assert frazil.open_group(group.store_path, path="a").path == "a"
     assert frazil.create_array(store=group.store_path / "a/y", shape=1, dtype="u1").path == "a/y"
-    assert str(place) == f"{group.store!r}/a/x"
+    assert str(store_path) == f"{group.store!r}/a/x"
 
 
 def test_consolidated_metadata_by_the_name_of_zarr_python() -> None:

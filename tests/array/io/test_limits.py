@@ -58,6 +58,6 @@ def test_as_many_values_are_put_at_once(s3: S3) -> None:
         writer.start()
         for _ in range(1000):
             writer.join(0.001)
-        assert len(proxy.asked("PUT c/")) == 3
+        assert len(proxy.requests_matching("PUT c/")) == 3
         proxy.mend()
     writer.join()

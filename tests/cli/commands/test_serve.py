@@ -49,14 +49,14 @@ def shape(url: str) -> list[int]:
 
 
 @pytest.mark.parametrize("line", [line for line, _ in COMMAND.examples])
-def test_examples_work(line: str, place: Path) -> None:
+def test_examples_work(line: str, workdir: Path) -> None:
     arguments = shlex.split(line)[2:]
     path = "level1/temp/zarr.json"
     with serving(*arguments, *([] if "--port" in arguments else ["--port", "0"])) as url:
         assert shape(url + path) == list(TEMP.shape)
 
 
-def test_a_branch_stays_where_it_was_unless_it_is_followed(place: Path) -> None:
+def test_a_branch_stays_where_it_was_unless_it_is_followed(workdir: Path) -> None:
     repo = frazil.Repository.open("sea.repo", durable=False)
     with serving("sea.repo", "--port", "0") as fixed, serving("sea.repo/", "--follow", "--port=0") as followed:
         assert shape(fixed + "salt/zarr.json") == shape(followed + "salt/zarr.json") == [4]
@@ -70,7 +70,7 @@ def test_a_branch_stays_where_it_was_unless_it_is_followed(place: Path) -> None:
         assert shape(followed + "salt/zarr.json") == [6]
 
 
-def test_a_path_in_a_repository(place: Path) -> None:
+def test_a_path_in_a_repository(workdir: Path) -> None:
     for location in ("sea.repo@v1/level1", "sea.repo/level1"):
         with serving(location, "--port", "0") as url:
             assert shape(url + "temp/zarr.json") == list(TEMP.shape)
@@ -80,11 +80,11 @@ def test_a_path_in_a_repository(place: Path) -> None:
         missing.value.close()
 
 
-def test_virtual_chunks_are_served_where_that_is_allowed(place: Path) -> None:
-    (place / "data").mkdir()
+def test_virtual_chunks_are_served_where_that_is_allowed(workdir: Path) -> None:
+    (workdir / "data").mkdir()
     raw = np.arange(4, dtype="<i4").tobytes()
-    (place / "data" / "raw").write_bytes(raw)
-    prefix = f"file://{place.resolve()}/data/"
+    (workdir / "data" / "raw").write_bytes(raw)
+    prefix = f"file://{workdir.resolve()}/data/"
     session = frazil.Repository.open("sea.repo", virtual_prefixes=[prefix]).writable_session()
     session.root.create_array("raw", shape=4, dtype="i4", chunks=4, codecs=[])
     session.set_virtual_chunks("raw", [[0]], f"{prefix}raw", 0, 16)
@@ -94,10 +94,10 @@ def test_virtual_chunks_are_served_where_that_is_allowed(place: Path) -> None:
             assert answer.read() == raw
 
 
-def test_a_virtual_chunk_that_may_not_be_read_is_an_error(place: Path, tmp_path: Path) -> None:
+def test_a_virtual_chunk_that_may_not_be_read_is_an_error(workdir: Path, tmp_path: Path) -> None:
     from frazil.operations.serve.server import serve
 
-    test_virtual_chunks_are_served_where_that_is_allowed(place)
+    test_virtual_chunks_are_served_where_that_is_allowed(workdir)
     failures: list[str] = []
     store = frazil.Repository.open("sea.repo").readonly_session().store
     with serve(store, tell=failures.append) as server, pytest.raises(HTTPError) as refused:
@@ -106,7 +106,7 @@ def test_a_virtual_chunk_that_may_not_be_read_is_an_error(place: Path, tmp_path:
     refused.value.close()
 
 
-def test_the_port_that_is_left_out(place: Path) -> None:
+def test_the_port_that_is_left_out(workdir: Path) -> None:
     from argparse import ArgumentParser
 
     parser = ArgumentParser()
@@ -115,7 +115,7 @@ def test_the_port_that_is_left_out(place: Path) -> None:
     assert (options.host, options.port, options.follow) == ("127.0.0.1", 8000, False)
 
 
-def test_it_ends_in_the_middle_of_an_answer(place: Path) -> None:
+def test_it_ends_in_the_middle_of_an_answer(workdir: Path) -> None:
     frazil.create_array("large.zarr", data=np.zeros(2**25, np.uint8), chunks=2**25, codecs=[], fill_value=1)
     with serving("large.zarr", "--port", "0") as url:
         answer = urllib.request.urlopen(url + "c/0")
@@ -124,7 +124,7 @@ def test_it_ends_in_the_middle_of_an_answer(place: Path) -> None:
         answer.read()
 
 
-def test_what_lies_in_a_bucket(s3: S3, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_in_a_bucket(s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = f"s3://{s3.new_bucket()}"
@@ -150,7 +150,7 @@ def test_what_lies_in_a_bucket(s3: S3, place: Path, monkeypatch: pytest.MonkeyPa
         assert s3.secret not in done.stderr
 
 
-def test_its_end_by_another_signal(place: Path) -> None:
+def test_its_end_by_another_signal(workdir: Path) -> None:
     with serving("sea.zarr", "--port", "0", signal_to_end=signal.SIGTERM, ends=-signal.SIGTERM) as url:
         assert shape(url + "zarr.json") == [600, 700]
 
@@ -161,7 +161,7 @@ def test_other_commands_do_without_the_server() -> None:
     assert done.stdout == "False False\n"
 
 
-def test_a_client_that_leaves_in_the_middle_is_no_error(place: Path) -> None:
+def test_a_client_that_leaves_in_the_middle_is_no_error(workdir: Path) -> None:
     frazil.create_array("large.zarr", data=np.zeros(2**23, np.uint8), chunks=2**23, codecs=[], fill_value=1)
     with serving("large.zarr", "--port", "0") as url:
         with urllib.request.urlopen(url + "c/0") as answer:

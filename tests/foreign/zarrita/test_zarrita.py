@@ -118,28 +118,28 @@ def test_byte_orders_text_and_orders_of_dimensions(tmp_path: Path) -> None:
 
 
 def test_zarr_v2_with_consolidated_metadata(tmp_path: Path) -> None:
-    place = tmp_path / "sea.zarr"
-    root = frazil.create_group(place, zarr_format=2)
+    location = tmp_path / "sea.zarr"
+    root = frazil.create_group(location, zarr_format=2)
     root.create_array("level1/f", data=SEA, chunks=(16, 16), attributes={"units": "m"})
     root.create_array("big", data=SEA.astype(">f4"), chunks=(16, 16), compressors=[Zstd(1)])
     root.create_array("turned", data=SEA, chunks=(16, 16), order="F")
     root.create_array("text", data=TEXT, chunks=(7,))
-    frazil.consolidate_metadata(place)
-    with serve(place) as server:
+    frazil.consolidate_metadata(location)
+    with serve(location) as server:
         check_all(server.url, root, ("level1/f", "big", "turned", "text"))
         (found,) = read({**job(server.url), "list": True})
     assert {node["path"] for node in found["contents"]} == {"/", "/level1", "/level1/f", "/big", "/turned", "/text"}  # type: ignore[attr-defined]
 
 
 def test_the_command_serves_a_tag(tmp_path: Path) -> None:
-    place = tmp_path / "sea.repo"
-    repo = frazil.Repository.create(place, durable=False)
+    location = tmp_path / "sea.repo"
+    repo = frazil.Repository.create(location, durable=False)
     with repo.transaction(message="first") as root:
         fill_odd(root)
     repo.create_tag("v1", "main")
     with repo.transaction(message="second") as root:
         root["big"][:] = 0  # type: ignore[index]
-    command = [sys.executable, "-m", "frazil", "serve", f"{place}@v1", "--port", "0"]
+    command = [sys.executable, "-m", "frazil", "serve", f"{location}@v1", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import h5py
@@ -11,6 +14,7 @@ import pytest
 import frazil
 from frazil import Runtime
 from frazil.integrations.files import decoded_chunks
+from frazil.integrations.files.imports import importer
 
 
 def test_parts_of_one_chunk_decode_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +29,50 @@ def test_parts_of_one_chunk_decode_it_once(tmp_path: Path, monkeypatch: pytest.M
     frazil.import_file(tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(32, 32), shards=(64, 64), runtime=limit)
     assert paths == ["a"]
     np.testing.assert_array_equal(frazil.load(tmp_path / "b.zarr")["a"], values)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_chunks_that_several_slabs_need_are_decoded_once(
+    full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import to long chunks decoded each chunk of the file once for each column of slabs. With a full disk it still does."""
+    values = np.arange(64 * 64 * 64, dtype="i4").reshape(64, 64, 64)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(1, 64, 64), scaleoffset=0)
+        file.create_dataset("b", data=values, chunks=(1, 64, 64), scaleoffset=0)
+    paths: list[str] = []
+    encoded = decoded_chunks._encoded
+    monkeypatch.setattr(decoded_chunks, "_encoded", lambda *given: (paths.append(given[0].path), encoded(*given))[1])
+    if full:
+        monkeypatch.setattr(decoded_chunks, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115
+    limit = frazil.Runtime(bytes_in_flight=2**18)
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(64, 8, 8), shards=(64, 16, 16), runtime=limit)
+    assert len(paths) > 300 if full else sorted(paths) == ["a"] * 64 + ["b"] * 64
+    for name in "ab":
+        np.testing.assert_array_equal(frazil.open_array(tmp_path / "b.zarr", path=name)[...], values)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_ends_an_import_within_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread reads a row of chunks ahead; it does not decode the rest of them."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", shape=(512, 64 * 64), dtype="i4", chunks=(64, 64), scaleoffset=0)
+        file["a"][...] = 1
+    decoded: list[object] = []
+    encoded = decoded_chunks._encoded
+
+    def slow(*given: object) -> object:
+        decoded.append(given)
+        if len(decoded) == 70:  # in the second row, which is read ahead
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            assert ended.wait(60)
+        return encoded(*given)  # type: ignore[arg-type]
+
+    ended = threading.Event()
+    monkeypatch.setattr(importer, "Event", lambda: ended)
+    monkeypatch.setattr(decoded_chunks, "_encoded", slow)
+    with pytest.raises(KeyboardInterrupt):
+        frazil.import_file(
+            tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(64, 64), runtime=frazil.Runtime(bytes_in_flight=2**23)
+        )
+    assert len(decoded) <= 71

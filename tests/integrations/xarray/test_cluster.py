@@ -62,10 +62,10 @@ def kill_worker(block: NDArray[np.float64], seen: str, times: int) -> NDArray[np
     return block
 
 
-def changed(place: Path, times: int) -> xr.Dataset:
+def changed(path: Path, times: int) -> xr.Dataset:
     """The cluster's result from the repository: t (unchanged, but workers die), and three times u."""
-    opened = xr.open_dataset(str(place / "sea.repo"), engine="frazil", chunks={})
-    blocks = opened.t.data.map_blocks(kill_worker, str(place / "killed"), times, dtype="f8", meta=np.empty((0, 0, 0)))
+    opened = xr.open_dataset(str(path / "sea.repo"), engine="frazil", chunks={})
+    blocks = opened.t.data.map_blocks(kill_worker, str(path / "killed"), times, dtype="f8", meta=np.empty((0, 0, 0)))
     return xr.Dataset({"t": (opened.t.dims, blocks + 1), "u": opened.u * 3})
 
 

@@ -45,8 +45,8 @@ def repository(tmp_path: Path) -> frazil.Repository:
     return repo
 
 
-def opened(place: Any, **options: Any) -> xr.Dataset:
-    found: xr.Dataset = xr.open_dataset(place, engine="frazil", **options)
+def opened(location: Any, **options: Any) -> xr.Dataset:
+    found: xr.Dataset = xr.open_dataset(location, engine="frazil", **options)
     return found
 
 
@@ -66,27 +66,27 @@ def test_every_location(repository: frazil.Repository, tmp_path: Path, monkeypat
         (session.root, "deep/level1"),
         (session.root["deep/level1"], None),
     ]
-    for place, group in places:
-        xr.testing.assert_identical(opened(place, group=group), dataset())
+    for location, group in places:
+        xr.testing.assert_identical(opened(location, group=group), dataset())
     dataset().frazil.write("sea.zarr")
     dataset().frazil.write("memory://test-every-location")
     xr.testing.assert_identical(opened("sea.zarr"), dataset())
     xr.testing.assert_identical(opened("memory://test-every-location"), dataset())
 
 
-@pytest.mark.parametrize("place", ["sea.zarr", "a/b.repo", "b.repo@main/x", "https://x.org/a.zarr"])
-def test_places_that_are_guessed(place: str) -> None:
+@pytest.mark.parametrize("location", ["sea.zarr", "a/b.repo", "b.repo@main/x", "https://x.org/a.zarr"])
+def test_places_that_are_guessed(location: str) -> None:
     entrypoint = xr.backends.plugins.list_engines()["frazil"]
-    assert entrypoint.guess_can_open(place)
+    assert entrypoint.guess_can_open(location)
     assert entrypoint.guess_can_open(frazil.create_group(MemoryStore()))
     assert not entrypoint.guess_can_open("sea.nc")
     assert not entrypoint.guess_can_open(b"bytes")  # type: ignore[arg-type]
 
 
 def test_nothing_is_there(repository: frazil.Repository, tmp_path: Path) -> None:
-    for place, group in [(tmp_path / "no.zarr", None), (repository, "no"), (tmp_path / "sea.repo@no", None)]:
+    for location, group in [(tmp_path / "no.zarr", None), (repository, "no"), (tmp_path / "sea.repo@no", None)]:
         with pytest.raises(NotFoundError):
-            opened(place, group=group)
+            opened(location, group=group)
     with pytest.raises(InvalidInputError, match="an array is there, not a group"):
         opened(repository, group="deep/level1/temp")
 
@@ -98,15 +98,15 @@ class Watched(FrazilBackendArray):
     __slots__ = ()
 
     def _read_basic(self, key: Any) -> Any:
-        self.asked.append("basic")
+        self.calls.append("basic")
         return super()._read_basic(key)
 
     def _read_outer(self, key: Any) -> Any:
-        self.asked.append("outer")
+        self.calls.append("outer")
         return super()._read_outer(key)
 
     def _read_points(self, key: Any) -> Any:
-        self.asked.append("points")
+        self.calls.append("points")
         return super()._read_points(key)
 
 
@@ -133,12 +133,12 @@ def test_selections_are_native(
     kind: str, selection: dict[str, Any], monkeypatch: pytest.MonkeyPatch, repository: frazil.Repository
 ) -> None:
     monkeypatch.setattr("frazil.integrations.xarray.variables.FrazilBackendArray", Watched)
-    monkeypatch.setattr(Watched, "asked", [])
+    monkeypatch.setattr(Watched, "calls", [])
     found = opened(repository, group="deep/level1", decode_cf=False)["temp"]
     expected = xr.DataArray(VALUES, dims=("time", "y", "x"))
     np.testing.assert_array_equal(found.isel(selection).values, expected.isel(selection).values)
-    assert set(Watched.asked) <= {kind, "basic"}
-    assert kind in Watched.asked
+    assert set(Watched.calls) <= {kind, "basic"}
+    assert kind in Watched.calls
 
 
 def test_a_selection_of_a_selection(repository: frazil.Repository) -> None:
@@ -169,8 +169,8 @@ def test_chunks_of_dask_are_shards(repository: frazil.Repository) -> None:
 
 
 def test_names_of_tasks_are_those_of_the_snapshot(repository: frazil.Repository, tmp_path: Path) -> None:
-    def name(place: Any, group: str | None = "deep/level1") -> str:
-        found: str = opened(place, group=group, chunks={})["temp"].data.name
+    def name(location: Any, group: str | None = "deep/level1") -> str:
+        found: str = opened(location, group=group, chunks={})["temp"].data.name
         return found
 
     first = name(repository.readonly_session("main"))
@@ -296,13 +296,13 @@ def test_virtual_chunks_of_allowed_places(tmp_path: Path) -> None:
     pytest.importorskip("netCDF4")
     ds = xr.Dataset({"v": ("n", np.arange(6.0))})
     ds.to_netcdf(tmp_path / "v.nc", format="NETCDF3_CLASSIC", engine="netcdf4")
-    place = tmp_path / "a.repo"
-    frazil.import_file(tmp_path / "v.nc", place, "virtual")
+    location = tmp_path / "a.repo"
+    frazil.import_file(tmp_path / "v.nc", location, "virtual")
     allowed = [tmp_path.resolve().as_uri() + "/"]
-    for name in (place, f"{place}@main"):
+    for name in (location, f"{location}@main"):
         assert xr.open_dataset(name, engine="frazil", virtual_prefixes=allowed).identical(ds)
         assert xr.open_datatree(name, engine="frazil", virtual_prefixes=allowed).dataset.identical(ds)
     with pytest.raises(InvalidInputError, match="virtual_prefixes"):
-        xr.open_dataset(place, engine="frazil").load()
+        xr.open_dataset(location, engine="frazil").load()
     with pytest.raises(InvalidInputError, match="virtual_prefixes"):
-        xr.open_dataset(frazil.Repository.open(place), engine="frazil", virtual_prefixes=allowed)
+        xr.open_dataset(frazil.Repository.open(location), engine="frazil", virtual_prefixes=allowed)

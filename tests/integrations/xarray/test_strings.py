@@ -42,13 +42,13 @@ def dataset() -> xr.Dataset:
     )
 
 
-def opened(place: Any, engine: str = "frazil", **options: Any) -> xr.Dataset:
-    found: xr.Dataset = xr.open_dataset(place, engine=engine, **options)
+def opened(location: Any, engine: str = "frazil", **options: Any) -> xr.Dataset:
+    found: xr.Dataset = xr.open_dataset(location, engine=engine, **options)
     return found
 
 
-def data_type(place: Path, name: str) -> object:
-    return json.loads((place / name / "zarr.json").read_text())["data_type"]
+def data_type(location: Path, name: str) -> object:
+    return json.loads((location / name / "zarr.json").read_text())["data_type"]
 
 
 def check_alike(one: xr.Dataset, other: xr.Dataset) -> None:
@@ -70,9 +70,9 @@ def test_both_engines_write_and_read_alike(tmp_path: Path, chunks: Any) -> None:
     for name in dataset().variables:
         assert data_type(ours, str(name)) == data_type(theirs, str(name))
     assert data_type(ours, "objects") == data_type(ours, "packed") == "string"
-    for place in (ours, theirs):
-        check_alike(opened(place), opened(place, "zarr", consolidated=False))
-        xr.testing.assert_equal(opened(place), dataset())
+    for location in (ours, theirs):
+        check_alike(opened(location), opened(location, "zarr", consolidated=False))
+        xr.testing.assert_equal(opened(location), dataset())
     opened(theirs).frazil.write(tmp_path / "again.zarr")
     opened(ours).to_zarr(tmp_path / "back.zarr", zarr_format=3, consolidated=False)
     check_alike(opened(tmp_path / "again.zarr"), opened(tmp_path / "back.zarr", "zarr", consolidated=False))

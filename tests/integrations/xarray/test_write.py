@@ -42,11 +42,11 @@ def dataset() -> xr.Dataset:
     )
 
 
-def opened(place: Any, engine: str = "frazil", **options: Any) -> xr.Dataset:
+def opened(location: Any, engine: str = "frazil", **options: Any) -> xr.Dataset:
     if engine == "zarr":
         pytest.importorskip("zarr")
         options["consolidated"] = False
-    found: xr.Dataset = xr.open_dataset(place, engine=engine, **options)
+    found: xr.Dataset = xr.open_dataset(location, engine=engine, **options)
     return found
 
 
@@ -71,8 +71,8 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
     written.attrs |= {"word": "NaN", "parts": ["-Infinity", math.nan]}
     written.frazil.write(tmp_path / "ours.zarr")
     written.to_zarr(tmp_path / "theirs.zarr", zarr_format=3)
-    for place in ("ours.zarr", "theirs.zarr"):
-        ours, theirs = opened(tmp_path / place), opened(str(tmp_path / place), "zarr")
+    for location in ("ours.zarr", "theirs.zarr"):
+        ours, theirs = opened(tmp_path / location), opened(str(tmp_path / location), "zarr")
         same(ours, theirs)
         for name, variable in theirs.variables.items():
             mine = ours[name].variable.encoding
@@ -197,19 +197,19 @@ def test_a_group_is_a_target(tmp_path: Path) -> None:
 
 
 def test_append_and_region(tmp_path: Path) -> None:
-    place = tmp_path / "sea.zarr"
+    location = tmp_path / "sea.zarr"
     whole = dataset().drop_vars("flag")
-    whole.isel(time=slice(0, 2)).frazil.write(place, chunks={"time": 1}, shards={"time": 4})
-    whole.isel(time=slice(2, 5)).chunk({"time": 2}).frazil.write(place, append_dim="time", align_chunks=True)
-    whole.isel(time=[5]).frazil.write(place, append_dim="time")
-    same(opened(place), whole)
+    whole.isel(time=slice(0, 2)).frazil.write(location, chunks={"time": 1}, shards={"time": 4})
+    whole.isel(time=slice(2, 5)).chunk({"time": 2}).frazil.write(location, append_dim="time", align_chunks=True)
+    whole.isel(time=[5]).frazil.write(location, append_dim="time")
+    same(opened(location), whole)
     part = whole[["temp"]].isel(time=slice(1, 4), x=slice(3, 7)) * -1
-    part.drop_vars("name", errors="ignore").frazil.write(place, region="auto", mode="a")
+    part.drop_vars("name", errors="ignore").frazil.write(location, region="auto", mode="a")
     expected = whole.copy(deep=True)
     expected["temp"][1:4, :, 3:7] *= -1
-    same(opened(place), expected)
+    same(opened(location), expected)
     with pytest.raises(KeyError):
-        part.assign_coords(x=np.arange(90, 94)).drop_vars("name").frazil.write(place, region="auto")
+        part.assign_coords(x=np.arange(90, 94)).drop_vars("name").frazil.write(location, region="auto")
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
@@ -284,8 +284,8 @@ def test_what_cannot_be_stored_names_the_variable() -> None:
 
 
 def test_bad_input_changes_nothing(tmp_path: Path) -> None:
-    place = tmp_path / "sea.zarr"
-    dataset().frazil.write(place)
+    location = tmp_path / "sea.zarr"
+    dataset().frazil.write(location)
     bad: list[dict[str, Any]] = [
         {"mode": "x"},
         {"mode": "w", "append_dim": "time"},
@@ -296,20 +296,20 @@ def test_bad_input_changes_nothing(tmp_path: Path) -> None:
     ]
     for arguments in bad:
         with pytest.raises(ValueError):
-            dataset().frazil.write(place, **arguments)
-        same(opened(place), dataset())
+            dataset().frazil.write(location, **arguments)
+        same(opened(location), dataset())
     with pytest.raises(AlreadyExistsError):
-        dataset().frazil.write(place)
+        dataset().frazil.write(location)
 
 
 def test_codecs_of_an_encoding(tmp_path: Path) -> None:
     forms: list[Any] = [frazil.codecs.Gzip(3), {"name": "gzip", "configuration": {"level": 3}}, [frazil.codecs.Gzip(3)]]
     for number, form in enumerate(forms):
-        place = tmp_path / f"{number}.zarr"
-        dataset().frazil.write(place, encoding={"temp": {"compressors": form}})
-        assert frazil.open(place)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
+        location = tmp_path / f"{number}.zarr"
+        dataset().frazil.write(location, encoding={"temp": {"compressors": form}})
+        assert frazil.open(location)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
         again = MemoryStore()
-        opened(place).frazil.write(again)
+        opened(location).frazil.write(again)
         assert frazil.open(again)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
     dataset().frazil.write(tmp_path / "raw.zarr", encoding={"temp": {"compressors": None}})
     assert len(frazil.open(tmp_path / "raw.zarr")["temp"].codecs) == 1  # type: ignore[index]
@@ -355,23 +355,23 @@ def _written() -> MemoryStore:
 
 @pytest.mark.parametrize("engine", ["frazil", pytest.param("zarr", marks=NO_TEXT)])
 def test_data_is_not_removed_before_it_is_read(engine: str, tmp_path: Path) -> None:
-    place = tmp_path / "a.zarr"
-    dataset().frazil.write(place)
-    before, lazy = opened(place).load(), opened(place, engine, chunks={})
+    location = tmp_path / "a.zarr"
+    dataset().frazil.write(location)
+    before, lazy = opened(location).load(), opened(location, engine, chunks={})
     with pytest.raises(InvalidInputError, match="inside the other"):
-        (lazy[["temp"]] * 2).frazil.write(place, mode="w")
-    assert opened(place).identical(before)
-    lazy.load().frazil.write(place, mode="w")
-    assert opened(place).identical(before)
+        (lazy[["temp"]] * 2).frazil.write(location, mode="w")
+    assert opened(location).identical(before)
+    lazy.load().frazil.write(location, mode="w")
+    assert opened(location).identical(before)
 
 
 def test_consolidated_metadata_on_request(tmp_path: Path) -> None:
     dataset().frazil.write(tmp_path / "a.zarr", group="g", consolidated=True)
     assert len(frazil.open_consolidated(tmp_path / "a.zarr", path="g")) == len(dataset().variables)
     repo = frazil.Repository.create(tmp_path / "a.repo")
-    for place in (repo, repo.writable_session(), tmp_path / "a.repo@main"):
+    for location in (repo, repo.writable_session(), tmp_path / "a.repo@main"):
         with pytest.raises(InvalidInputError, match="consolidated"):
-            dataset().frazil.write(place, consolidated=True)
+            dataset().frazil.write(location, consolidated=True)
     assert len(list(repo.history())) == 1
 
 
@@ -380,9 +380,9 @@ def test_a_data_array_without_a_name_is_read_from_either_engine(tmp_path: Path) 
     array = xr.DataArray(np.arange(6.0), dims="x", attrs={"units": "K"})
     array.to_zarr(tmp_path / "theirs.zarr")
     array.frazil.write(tmp_path / "ours.zarr")
-    for place in ("theirs.zarr", "ours.zarr"):
+    for location in ("theirs.zarr", "ours.zarr"):
         for engine in ("frazil", "zarr"):
-            found: Any = xr.open_dataarray(str(tmp_path / place), engine=engine, consolidated=False)
+            found: Any = xr.open_dataarray(str(tmp_path / location), engine=engine, consolidated=False)
             xr.testing.assert_identical(found, array)
     with pytest.raises(InvalidInputError, match="reserved"):
         xr.Dataset({"__other": array}).frazil.write(tmp_path / "other.zarr")
@@ -390,10 +390,10 @@ def test_a_data_array_without_a_name_is_read_from_either_engine(tmp_path: Path) 
 
 def test_new_variables_in_zarr_v2(tmp_path: Path) -> None:
     """There the fill value marks missing values, so it is null if nothing marks them: a fill value of 0 would mark zeros."""
-    place = tmp_path / "sea.zarr"
+    location = tmp_path / "sea.zarr"
     old = xr.Dataset({"old": (("x", "y"), np.arange(6.0).reshape(2, 3))})
-    frazil.create_group(place, zarr_format=2)
-    old.frazil.write(place, mode="a")
+    frazil.create_group(location, zarr_format=2)
+    old.frazil.write(location, mode="a")
     new = xr.Dataset(
         {
             "float": (("x", "y"), np.array([[0, np.nan, 2], [3, 4, 5]])),
@@ -406,15 +406,15 @@ def test_new_variables_in_zarr_v2(tmp_path: Path) -> None:
             "time": ("x", np.array(["2026-01-01", "NaT"], dtype="datetime64[ns]")),
         }
     )  # fmt: skip
-    new.frazil.write(place, mode="a")
-    theirs, ours = opened(place, "zarr").load(), opened(place).load()
-    assert {node.metadata.zarr_format for _, node in frazil.open_group(place).members()} == {2}
+    new.frazil.write(location, mode="a")
+    theirs, ours = opened(location, "zarr").load(), opened(location).load()
+    assert {node.metadata.zarr_format for _, node in frazil.open_group(location).members()} == {2}
     xr.testing.assert_equal(ours, xr.merge([old, new]))
     xr.testing.assert_identical(ours, theirs)
     assert not any("_FillValue" in variable.attrs for variable in ours.variables.values())
     again = ours.drop_encoding()
-    again.frazil.write(place, mode="a")
-    xr.testing.assert_equal(opened(place).load(), again)
+    again.frazil.write(location, mode="a")
+    xr.testing.assert_equal(opened(location).load(), again)
 
 
 def test_new_variables_of_the_draft_are_refused(tmp_path: Path) -> None:
@@ -429,11 +429,11 @@ def test_storage_options(s3: S3) -> None:
     options = {
         "key": given["AWS_ACCESS_KEY_ID"], "secret": given["AWS_SECRET_ACCESS_KEY"], "endpoint_url": given["AWS_ENDPOINT_URL"]
     }  # fmt: skip
-    place = s3.url(prefix="sea.zarr")
-    dataset().frazil.write(place, storage_options=options)
-    found = opened(place, storage_options=options)
+    location = s3.url(prefix="sea.zarr")
+    dataset().frazil.write(location, storage_options=options)
+    found = opened(location, storage_options=options)
     xr.testing.assert_identical(found.load().drop_attrs(), dataset().drop_attrs())
-    trees = xr.open_datatree(place, engine="frazil", storage_options=options)
+    trees = xr.open_datatree(location, engine="frazil", storage_options=options)
     assert set(trees.variables) == set(dataset().variables)
     with pytest.raises(InvalidInputError, match="storage_options"):
         opened("sea.zarr", storage_options=options)

@@ -64,17 +64,17 @@ def test_to_final_and_back(archives: dict[str, Archive], archive: str, name: str
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
 def test_in_place_and_back(archives: dict[str, Archive], archive: str, name: str, tmp_path: Path) -> None:
-    original, place = archives[archive].hierarchy(name), tmp_path / "place"
-    shutil.copytree(original, place)
-    done = frazil.convert(place)
-    assert_same(original, place)
-    left = {key for key in LocalStore(place).list() if key.startswith(("meta/", "data/"))}
+    original, target = archives[archive].hierarchy(name), tmp_path / "place"
+    shutil.copytree(original, target)
+    done = frazil.convert(target)
+    assert_same(original, target)
+    left = {key for key in LocalStore(target).list() if key.startswith(("meta/", "data/"))}
     assert len(left) == done.left_behind, "what is of no node stays"
     for key in left:
-        (place / key).unlink()
-    frazil.convert(place, zarr_format="draft-2021" if archive == OLD else "draft")
-    assert_same(original, place)
-    assert {key.partition("/")[0] for key in LocalStore(place).list()} == {"meta", "data", "zarr.json"}
+        (target / key).unlink()
+    frazil.convert(target, zarr_format="draft-2021" if archive == OLD else "draft")
+    assert_same(original, target)
+    assert {key.partition("/")[0] for key in LocalStore(target).list()} == {"meta", "data", "zarr.json"}
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
@@ -105,10 +105,10 @@ def test_between_the_dialects_of_the_draft(archives: dict[str, Archive], tmp_pat
         old = archives[DRAFT].hierarchy(name)
         frazil.convert(old, tmp_path / name, zarr_format="draft-2021")
         assert_same(old, tmp_path / name)
-        place = tmp_path / f"{name}-place"
-        shutil.copytree(tmp_path / name, place)
-        frazil.convert(place, zarr_format="draft")
-        assert_same(old, place)
+        target = tmp_path / f"{name}-place"
+        shutil.copytree(tmp_path / name, target)
+        frazil.convert(target, zarr_format="draft")
+        assert_same(old, target)
 
 
 def test_what_december_2022_cannot_say_is_refused_or_encoded_anew(archives: dict[str, Archive]) -> None:

@@ -92,26 +92,26 @@ def kill_in_place(source: int | str, target: int | str, tmp_path: Path, first: i
     original = fill(LocalStore(tmp_path / "original"), source)
     seen = set[int | str]()
     for step in itertools.count(first, stride):
-        place = tmp_path / str(step)
-        shutil.copytree(tmp_path / "original", place)
-        lived = in_child(partial(convert, Mortal(LocalStore(place), step), zarr_format=target))
-        assert_same(original, place)
-        now = frazil.open(place).metadata.zarr_format
+        location = tmp_path / str(step)
+        shutil.copytree(tmp_path / "original", location)
+        lived = in_child(partial(convert, Mortal(LocalStore(location), step), zarr_format=target))
+        assert_same(original, location)
+        now = frazil.open(location).metadata.zarr_format
         seen.add(now)
         if lived:
             assert now == target
             break
         if step // stride % 3 == 0:
-            in_child(partial(convert, Mortal(LocalStore(place), step), zarr_format=target))
-            assert_same(original, place)
-        convert(place, zarr_format=target)
-        assert_same(original, place)
-        assert frazil.open(place).metadata.zarr_format == target
-        keys = LocalStore(place).list()
+            in_child(partial(convert, Mortal(LocalStore(location), step), zarr_format=target))
+            assert_same(original, location)
+        convert(location, zarr_format=target)
+        assert_same(original, location)
+        assert frazil.open(location).metadata.zarr_format == target
+        keys = LocalStore(location).list()
         assert JOURNAL_NAME not in keys
         tops = {key.partition("/")[0] for key in keys}
         assert tops == ({"meta", "data", "zarr.json"} if target != 3 else tops - {"meta", "data"})
-        shutil.rmtree(place)
+        shutil.rmtree(location)
     assert step > 10
     return seen
 
@@ -121,18 +121,18 @@ def test_killed_at_every_step_elsewhere(source: int | str, target: int | str, tm
     original = fill(LocalStore(tmp_path / "original"), source)
     before = content(original)
     for step in itertools.count(1):
-        place = tmp_path / str(step)
-        if in_child(partial(convert, original, Mortal(LocalStore(place), step), zarr_format=target)):
+        location = tmp_path / str(step)
+        if in_child(partial(convert, original, Mortal(LocalStore(location), step), zarr_format=target)):
             break
-        if "zarr.json" in LocalStore(place).list():
-            assert_same(original, place)
+        if "zarr.json" in LocalStore(location).list():
+            assert_same(original, location)
         else:
             with pytest.raises(NotFoundError):
-                frazil.open(place)
-        convert(original, place, zarr_format=target)
-        assert_same(original, place)
-        assert JOURNAL_NAME not in LocalStore(place).list()
-        shutil.rmtree(place)
+                frazil.open(location)
+        convert(original, location, zarr_format=target)
+        assert_same(original, location)
+        assert JOURNAL_NAME not in LocalStore(location).list()
+        shutil.rmtree(location)
     assert content(original) == before
     assert step > 5
 
@@ -145,13 +145,13 @@ def test_killed_at_any_time(in_place: bool, tmp_path: Path) -> None:
     root.create_array("chunks", data=values, chunks=(10, 10))
     root.create_array("shards", data=values, chunks=(10, 10), shards=(60, 60))
     rng = np.random.default_rng(1)
-    place = tmp_path / "place"
+    location = tmp_path / "place"
     formats = itertools.cycle(["draft-2021", 3])
     if in_place:
-        shutil.copytree(tmp_path / "original", place)
+        shutil.copytree(tmp_path / "original", location)
     for turn in range(12):
         target = next(formats) if in_place else "draft-2021"
-        source, destination = (place, None) if in_place else (tmp_path / "original", place)
+        source, destination = (location, None) if in_place else (tmp_path / "original", location)
         listen, report_to = os.pipe()
         pid = fork(partial(converting, source, destination, target, report_to))
         os.read(listen, 1)
@@ -161,12 +161,12 @@ def test_killed_at_any_time(in_place: bool, tmp_path: Path) -> None:
         os.close(listen)
         os.close(report_to)
         if in_place:
-            assert_same(original, place)
+            assert_same(original, location)
         if turn % 2 or in_place:
             convert(source, destination, zarr_format=target, overwrite=not in_place)
-            assert_same(original, place)
+            assert_same(original, location)
         if not in_place:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(location, ignore_errors=True)
 
 
 def converting(source: Path, destination: Path | None, target: int | str, report_to: int) -> None:

@@ -15,13 +15,13 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError
 NUMBERS, TEXT = np.arange(24.0).reshape(4, 6) + 1, ["a", "bb", "ccc"]
 
 
-def old(place: Path) -> frazil.Group:
-    root = frazil.create_group(place, zarr_format=2, attributes={"title": "old"})
+def old(location: Path) -> frazil.Group:
+    root = frazil.create_group(location, zarr_format=2, attributes={"title": "old"})
     root.create_array("t", data=NUMBERS, chunks=(2, 3), dimension_names=["y", "x"], attributes={"units": "K"})
     root.create_array("below/text", data=np.array(TEXT), dtype="string")
     root.create_array("below/turned", data=NUMBERS.astype(">i2"), chunks=(1, 6), order="F", compressors={"id": "zlib"})
     root.create_array("below/one", shape=(), dtype="u1", fill_value=7)[...] = 9
-    frazil.consolidate_metadata(place)
+    frazil.consolidate_metadata(location)
     return root
 
 

@@ -22,18 +22,18 @@ TEXTS = np.array(["a", "bé", ""], np.dtypes.StringDType())
 V2_NAMES = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 
-def fill(place: Path, zarr_format: int) -> None:
-    root = frazil.create_group(place, zarr_format=zarr_format, attributes={"title": "sea"})
+def fill(location: Path, zarr_format: int) -> None:
+    root = frazil.create_group(location, zarr_format=zarr_format, attributes={"title": "sea"})
     root.create_array("a/x", data=VALUES, chunks=(2, 2), attributes={"u": "K"}, dimension_names=["y", "x"])
     root.create_array("texts", data=TEXTS, chunks=(2,))
     root.create_array("scalar", data=np.float32(3))
     root.create_group("empty")
-    frazil.consolidate_metadata(place)
+    frazil.consolidate_metadata(location)
 
 
-def check(place: Path) -> int | str:
+def check(location: Path) -> int | str:
     """Checks that all data is there, in any dialect. Returns the dialect."""
-    group = frazil.open_group(place)
+    group = frazil.open_group(location)
     assert [path for path, _ in group.members(None)] == ["a", "a/x", "empty", "scalar", "texts"]
     assert group.attrs.asdict() == {"title": "sea"}
     array = group["a/x"]
@@ -52,22 +52,22 @@ def test_killed_at_every_step(source: int, target: int, tmp_path: Path) -> None:
     fill(tmp_path / "original", source)
     seen = set()
     for step in itertools.count(1):
-        place = tmp_path / str(step)
-        shutil.copytree(tmp_path / "original", place)
-        lived = in_child(partial(frazil.convert, Mortal(LocalStore(place), step), zarr_format=target))
-        seen.add(now := check(place))
+        location = tmp_path / str(step)
+        shutil.copytree(tmp_path / "original", location)
+        lived = in_child(partial(frazil.convert, Mortal(LocalStore(location), step), zarr_format=target))
+        seen.add(now := check(location))
         if lived:
             assert now == target
             break
         given_up = step % 2 == 0
-        frazil.convert(place, zarr_format=source if given_up else target)
-        assert check(place) == (source if given_up else target)
-        keys = LocalStore(place).list()
+        frazil.convert(location, zarr_format=source if given_up else target)
+        assert check(location) == (source if given_up else target)
+        keys = LocalStore(location).list()
         assert JOURNAL_NAME not in keys
         there = {key.rpartition("/")[2] for key in keys} & {*V2_NAMES, "zarr.json"}
         assert there <= ({"zarr.json"} if (source if given_up else target) == 3 else set(V2_NAMES))
-        assert frazil.validate(place, decode=True).problems == ()
-        shutil.rmtree(place)
+        assert frazil.validate(location, decode=True).problems == ()
+        shutil.rmtree(location)
     assert seen == {2, 3}
     assert step > 5
 
@@ -121,8 +121,8 @@ def test_codecs_that_zarr_v2_does_not_have(tmp_path: Path) -> None:
     assert {refusal.path for refusal in caught.value.refusals} == {"x", "shards", "texts"}
     frazil.convert(tmp_path / "three", tmp_path / "two", zarr_format=2, recode=True)
     frazil.convert(tmp_path / "three", zarr_format=2, recode=True)
-    for place in (tmp_path / "two", tmp_path / "three"):
-        group = frazil.open_group(place, zarr_format=2)
+    for location in (tmp_path / "two", tmp_path / "three"):
+        group = frazil.open_group(location, zarr_format=2)
         np.testing.assert_array_equal(group["x"][...], VALUES)  # type: ignore[index]
         np.testing.assert_array_equal(group["shards"][...], VALUES)  # type: ignore[index]
         np.testing.assert_array_equal(group["texts"][...], TEXTS)  # type: ignore[index]

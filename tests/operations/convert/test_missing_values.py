@@ -15,8 +15,8 @@ from frazil.metadata.v3.fill_attribute import decode_fill, encode_fill
 xarray = pytest.importorskip("xarray")
 
 
-def dataset(place: Path, **options: object) -> xarray.Dataset:
-    return xarray.open_dataset(place, engine="frazil", **options).load()
+def dataset(location: Path, **options: object) -> xarray.Dataset:
+    return xarray.open_dataset(location, engine="frazil", **options).load()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -60,12 +60,12 @@ def test_all_forms(
     assert frazil.open_array(old).metadata.zarr_format == zarr_format
     frazil.convert(old, back)
     assert_same(store, back)
-    place = MemoryStore()
+    target = MemoryStore()
     for key in store.list():
-        place.set(key, store.get(key) or b"")
-    frazil.convert(place, zarr_format=zarr_format)
-    assert_same(store, place)
-    assert {key: place.get(key) for key in place.list()} == {key: old.get(key) for key in old.list()}
+        target.set(key, store.get(key) or b"")
+    frazil.convert(target, zarr_format=zarr_format)
+    assert_same(store, target)
+    assert {key: target.get(key) for key in target.list()} == {key: old.get(key) for key in old.list()}
 
 
 def test_a_checksum_is_cut_off_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_stored_copies_are_made_anew() -> None:
     del root["level1/plain"]
     store.set("zarr.json", stale)
     with serve(store) as server:
-        reply = Client(server).ask("/zarr.json")
+        reply = Client(server).request("/zarr.json")
     assert sorted(json.loads(reply.body)["consolidated_metadata"]["metadata"]) == ["level1", "level1/sharded"]
 
 
@@ -101,7 +101,7 @@ def test_one_request_opens_a_group_of_many_members() -> None:
     counting = CountingStore(store)
     with serve(counting) as server:
         reader = Client(server)
-        assert len(json.loads(reader.ask("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
+        assert len(json.loads(reader.request("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
 
 
 def test_requests_at_once_share_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:

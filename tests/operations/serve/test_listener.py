@@ -13,7 +13,7 @@ from tests.operations.served import Client
 from frazil.errors import InvalidInputError
 from frazil.operations.serve.server import serve
 from frazil.stores import MemoryStore, Store
-from frazil.stores.wrappers import BufferedStore
+from frazil.testing.buffered_store import BufferedStore
 
 WAIT = 60  # timeout in seconds for events that must happen
 
@@ -26,9 +26,9 @@ def test_connections_that_wait_make_room_for_new_ones(stores: dict[str, Store]) 
     with serve(stores["memory"], connections=3) as server:
         clients = [Client(server) for _ in range(20)]
         for client in clients:
-            assert client.ask("/zarr.json").status == 200
+            assert client.request("/zarr.json").status == 200
             assert threads_of_connections() <= 3
-        assert clients[-1].ask("/zarr.json").status == 200
+        assert clients[-1].request("/zarr.json").status == 200
         cut = clients[0].connection.sock
         assert cut is not None and cut.recv(1) == b""
         # those that never send a request are closed, too
@@ -36,7 +36,7 @@ def test_connections_that_wait_make_room_for_new_ones(stores: dict[str, Store]) 
         for client in silent:
             client.connection.connect()
             client.connection.sock.sendall(b"GET /zarr.json HTTP/1.1\r\n")
-        assert Client(server).ask("/zarr.json").status == 200
+        assert Client(server).request("/zarr.json").status == 200
 
 
 class _Held(BufferedStore):
@@ -69,7 +69,7 @@ def test_more_than_may_be_at_once_wait() -> None:
     def ask() -> None:
         for _ in range(100):
             try:
-                status.append(Client(server).ask("/c/0").status)
+                status.append(Client(server).request("/c/0").status)
                 return
             except (
                 ConnectionError
@@ -118,14 +118,14 @@ def test_a_process_without_files_waits(stores: dict[str, Store], monkeypatch: py
 
     with serve(stores["memory"]) as server:
         idle = Client(server)
-        assert idle.ask("/zarr.json").status == 200
+        assert idle.request("/zarr.json").status == 200
         while not server._listener._idle:  # its thread is about to wait for the next request
             pass
         ending = server._listener._ending
         wait = ending.wait
         monkeypatch.setattr(ending, "wait", lambda seconds: (waits.append(seconds), wait(0))[1])
         monkeypatch.setattr(socketserver.TCPServer, "get_request", without_files)
-        assert Client(server).ask("/zarr.json").status == 200
+        assert Client(server).request("/zarr.json").status == 200
         assert len(waits) == 4 and min(waits) > 0
         assert idle.connection.sock is not None and idle.connection.sock.recv(1) == b""
 

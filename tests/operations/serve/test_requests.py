@@ -18,8 +18,8 @@ from frazil.operations.serve.requests import (
     parse_range,
     read_request,
     resolve_range,
-    share,
     speculative_span,
+    with_cors,
 )
 from frazil.stores.keys.names import check_key
 from frazil.stores.values import clip_span
@@ -218,7 +218,7 @@ def test_what_the_answer_says_of_itself(size: int, first: int) -> None:
         assert fields["Content-Length"] == str(length)
         assert fields["Content-Range"] == f"bytes {start}-{start + length - 1}/{size}"
     assert (fields["ETag"] if answer.status == 206 else TAG) == TAG
-    fields = dict(share(answer, "https://a", {"https://a"}).headers)
+    fields = dict(with_cors(answer, "https://a", {"https://a"}).headers)
     assert fields["Access-Control-Allow-Origin"] == "https://a"
     assert {"ETag", "Content-Range", "Accept-Ranges"} <= set(fields["Access-Control-Expose-Headers"].split(", "))
 

@@ -31,10 +31,10 @@ def test_files_of_others_that_look_like_chunks(kind: str, tmp_path: Path) -> Non
     with serve(store if kind != "remote" else CountingStore(store)) as server:
         client = Client(server)
         for key in FOREIGN:
-            assert client.ask(f"/{key}").status == client.ask(f"/{key}", "HEAD").status == 404, key
-        assert client.ask("/sea/c/0/1").status == client.ask("/old/1/1").status == 200
+            assert client.request(f"/{key}").status == client.request(f"/{key}", "HEAD").status == 404, key
+        assert client.request("/sea/c/0/1").status == client.request("/old/1/1").status == 200
         for folder in ("reports", "backup", "c"):
-            assert client.ask(f"/{folder}/", Accept="text/html").status == 404, folder
+            assert client.request(f"/{folder}/", Accept="text/html").status == 404, folder
 
 
 KEYS = ("c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")
@@ -83,10 +83,10 @@ def test_a_page_lists_keys_of_that_form_alone(tmp_path: Path) -> None:
     )
     (tmp_path / "1" / "2.5").write_bytes(b"secret")
     with serve(tmp_path) as server:
-        page = Client(server).ask("/1/", Accept="text/html").body
+        page = Client(server).request("/1/", Accept="text/html").body
         assert b"2.5" not in page
-        assert Client(server).ask("/1/2.5").status == 404
-        assert Client(server).ask("/1/1").status == 200
+        assert Client(server).request("/1/2.5").status == 404
+        assert Client(server).request("/1/1").status == 200
 
 
 @pytest.mark.parametrize("suffix", [".json", ".txt"])

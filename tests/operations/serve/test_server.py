@@ -23,8 +23,8 @@ from frazil.operations.serve import values
 from frazil.operations.serve.server import Server, follow, serve
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
+from frazil.testing.buffered_store import BufferedStore
 
 # --- values --------------------------------------------------------------------------------------------------------------------------
 
@@ -36,8 +36,8 @@ def test_every_key(served: tuple[Store, Client]) -> None:
     for key in keys:
         value, reply, head = (
             served_value(store, key),
-            client.ask("/" + quote(key)),
-            client.ask("/" + quote(key), "HEAD"),
+            client.request("/" + quote(key)),
+            client.request("/" + quote(key), "HEAD"),
         )
         assert (reply.status, reply.body) == (200, value)
         assert (head.status, head.body) == (200, b"")
@@ -66,7 +66,7 @@ def test_ranges_are_slices(served: tuple[Store, Client], key: str, first: int | 
     else:
         last = "" if length is None else first + length
         text, expected = f"bytes={first}-{last}", value[first:] if length is None else value[first : first + length + 1]
-    reply = client.ask("/" + key, Range=text)
+    reply = client.request("/" + key, Range=text)
     if expected:
         start = len(value) - len(expected) if first is None else first
         assert (reply.status, reply.body) == (206, expected)
@@ -80,33 +80,33 @@ def test_what_is_not_there(served: tuple[Store, Client]) -> None:
     _, client = served
     for key in ("nothing", "level1", "level1/plain/c/9/9", "level1/plain/c", "c/0", "level1/plain/c/0/1/2"):
         for method in ("GET", "HEAD"):
-            reply = client.ask("/" + key, method)
+            reply = client.request("/" + key, method)
             assert reply.status == 404
-            assert client.ask("/" + key, method, Range="bytes=-5").status == 404
-            assert client.ask("/" + key, method, If_None_Match="*").status == 404
+            assert client.request("/" + key, method, Range="bytes=-5").status == 404
+            assert client.request("/" + key, method, If_None_Match="*").status == 404
 
 
 def test_etags(served: tuple[Store, Client]) -> None:
     store, client = served
-    tags = {key: client.ask("/" + quote(key), "HEAD").headers["etag"] for key in store.list()}
+    tags = {key: client.request("/" + quote(key), "HEAD").headers["etag"] for key in store.list()}
     assert len(set(tags.values())) == len(tags)
     for key in ("zarr.json", "level1/sharded/c/0/0"):
         tag = tags[key]
         assert re.fullmatch(r'"[0-9a-f]{32}"', tag)
-        same = client.ask("/" + key, If_None_Match=f'"x", {tag}')
+        same = client.request("/" + key, If_None_Match=f'"x", {tag}')
         assert (same.status, same.body, same.headers["etag"]) == (304, b"", tag)
-        assert client.ask("/" + key, If_None_Match='"x"').body == served_value(store, key)
-        assert client.ask("/" + key, If_Match='"x"').status == 412
-        assert client.ask("/" + key, Range="bytes=0-3", If_Match=tag).body == served_value(store, key)[:4]
-        assert client.ask("/" + key, Range="bytes=0-3", If_Range='"x"').status == 200
+        assert client.request("/" + key, If_None_Match='"x"').body == served_value(store, key)
+        assert client.request("/" + key, If_Match='"x"').status == 412
+        assert client.request("/" + key, Range="bytes=0-3", If_Match=tag).body == served_value(store, key)[:4]
+        assert client.request("/" + key, Range="bytes=0-3", If_Range='"x"').status == 200
 
 
 def test_old_snapshots_stay(stores: dict[str, Store]) -> None:
     with serve(stores["repository, old"]) as old, serve(stores["repository, new"]) as new:
-        assert Client(old).ask("/later/zarr.json").status == 404
-        assert Client(new).ask("/later/zarr.json").status == 200
-        assert Client(old).ask("/level1/plain/c/0/0").status == 200
-        assert Client(new).ask("/level1/plain/c/0/0").status == 404  # all fill value
+        assert Client(old).request("/later/zarr.json").status == 404
+        assert Client(new).request("/later/zarr.json").status == 200
+        assert Client(old).request("/level1/plain/c/0/0").status == 200
+        assert Client(new).request("/level1/plain/c/0/0").status == 404  # all fill value
 
 
 def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store]) -> None:
@@ -117,8 +117,8 @@ def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store
         for key in chunks:
             value = stores["local"].get(key)
             assert value is not None
-            assert client.ask("/" + key).body == value
-            assert client.ask("/" + key, Range="bytes=-9").body == value[-9:]
+            assert client.request("/" + key).body == value
+            assert client.request("/" + key, Range="bytes=-9").body == value[-9:]
 
 
 def test_zarr_python_reads_it(stores: dict[str, Store]) -> None:
@@ -159,20 +159,20 @@ def test_an_object_store_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
             ({"Range": f"bytes=7-{'9' * 50}"}, value[7:]),
             ({"Range": "bytes=1-2", "If_Match": "*"}, value[1:3]),
         ):
-            assert client.ask("/a/c/0", **headers).body == expected
-        assert client.ask("/a/c/0", Range="bytes=5500-").status == 416
-        assert client.ask("/a").status == client.ask("/c/1", Range="bytes=0-1").status == 404
-        tag = client.ask("/a/c/0", "HEAD").headers["etag"]
-        assert client.ask("/a/c/0", If_None_Match=tag).status == 304
+            assert client.request("/a/c/0", **headers).body == expected
+        assert client.request("/a/c/0", Range="bytes=5500-").status == 416
+        assert client.request("/a").status == client.request("/c/1", Range="bytes=0-1").status == 404
+        tag = client.request("/a/c/0", "HEAD").headers["etag"]
+        assert client.request("/a/c/0", If_None_Match=tag).status == 304
 
 
 def test_below_a_path(stores: dict[str, Store]) -> None:
     for name in ("local", "repository, old"):
         with serve(stores[name], "level1") as server:
             client = Client(server)
-            assert json.loads(client.ask("/plain/zarr.json").body)["shape"] == [40, 50]
-            assert client.ask("/level1/plain/zarr.json").status == 404
-            assert client.ask("/../zarr.json").status == 400
+            assert json.loads(client.request("/plain/zarr.json").body)["shape"] == [40, 50]
+            assert client.request("/level1/plain/zarr.json").status == 404
+            assert client.request("/../zarr.json").status == 400
 
 
 def test_a_value_that_changes(tmp_path: Path) -> None:
@@ -181,17 +181,17 @@ def test_a_value_that_changes(tmp_path: Path) -> None:
     store.set("c/0", b"one")
     with serve(store) as server:
         client = Client(server)
-        assert client.ask("/c/0").body == b"one"
+        assert client.request("/c/0").body == b"one"
         old_files(tmp_path)
-        tag = client.ask("/c/0").headers["etag"]
-        assert client.ask("/c/0", If_None_Match=tag).status == 304
+        tag = client.request("/c/0").headers["etag"]
+        assert client.request("/c/0", If_None_Match=tag).status == 304
         store.set("c/0", b"two!")
-        reply = client.ask("/c/0", If_None_Match=tag)
+        reply = client.request("/c/0", If_None_Match=tag)
         assert (reply.status, reply.body) == (200, b"two!")
-        assert client.ask("/c/0", If_Match=tag).status == 412
+        assert client.request("/c/0", If_Match=tag).status == 412
         store.set("c/1", b"")
-        assert (client.ask("/c/1").status, client.ask("/c/1").headers["content-length"]) == (200, "0")
-        assert client.ask("/c/1", Range="bytes=0-").status == 416
+        assert (client.request("/c/1").status, client.request("/c/1").headers["content-length"]) == (200, "0")
+        assert client.request("/c/1", Range="bytes=0-").status == 416
 
 
 def test_a_value_as_young_as_the_next_one_may_be_has_no_etag(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_value_as_young_as_the_next_one_may_be_has_no_etag(tmp_path: Path) -> 
     ahead = 10**9 * 4_000_000_000
     os.utime(tmp_path / "c/0", ns=(ahead, ahead))
     with serve(store) as server:
-        assert "etag" not in Client(server).ask("/c/0").headers
+        assert "etag" not in Client(server).request("/c/0").headers
 
 
 def test_etags_of_a_store_in_memory_end_with_the_server() -> None:
@@ -211,7 +211,7 @@ def test_etags_of_a_store_in_memory_end_with_the_server() -> None:
         store.set("zarr.json", b'{"node_type": "array"}')
         store.set("c/0", value)
         with serve(store) as server:
-            tags.append(Client(server).ask("/c/0").headers["etag"])
+            tags.append(Client(server).request("/c/0").headers["etag"])
     assert tags[0] != tags[1]
 
 
@@ -223,7 +223,7 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
     with serve(counting) as server:
         client = Client(server)
         assert (
-            client.ask("/level1/sharded/c/0/0", "HEAD").status == 200
+            client.request("/level1/sharded/c/0/0", "HEAD").status == 200
         )  # looks for the document of the array, which is cached afterwards
         counting.clear()
         for headers, operations, count in (
@@ -234,11 +234,11 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
             ({"If_None_Match": "*"}, ["look up"], 0),
             ({"Range": "bytes=99999999-"}, ["fetch"], 0),
         ):
-            reply = client.ask("/level1/sharded/c/0/0", **headers)
+            reply = client.request("/level1/sharded/c/0/0", **headers)
             assert [request.operation for request in counting.requests] == operations
             assert counting.bytes_read == (len(reply.body) if count is None else count)
             counting.clear()
-        assert client.ask("/level1/sharded/c/0/0", "HEAD").status == 200
+        assert client.request("/level1/sharded/c/0/0", "HEAD").status == 200
         assert [request.operation for request in counting.requests] == ["look up"]
 
 
@@ -250,7 +250,7 @@ def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
     counting = CountingStore(memory)
     with serve(frazil.Repository.open(counting).readonly_session().store) as server:
         client = Client(server)
-        assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # also loads the manifest
+        assert client.request("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # also loads the manifest
         for method, headers, requests in (
             ("GET", {"Range": "bytes=3-12"}, 1),
             ("GET", {"Range": "bytes=-7", "If_Match": "*"}, 0),
@@ -258,7 +258,7 @@ def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
             ("GET", {"If_None_Match": "*"}, 0),
         ):
             counting.clear()
-            client.ask("/level1/sharded/c/1/0", method, **headers)
+            client.request("/level1/sharded/c/1/0", method, **headers)
             assert [request.operation for request in counting.requests] == ["fetch"] * requests
 
 
@@ -300,7 +300,7 @@ def test_large_values_come_in_pieces_of_one_version(kind: str, tmp_path: Path, m
     assert b"".join(read) == value[1:]
     if kind == "repository":
         with serve(store) as server:
-            assert Client(server).ask("/a/c/0", Range="bytes=5-").body == value[5:]
+            assert Client(server).request("/a/c/0", Range="bytes=5-").body == value[5:]
 
 
 class Replaced(BufferedStore):
@@ -324,7 +324,7 @@ def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> 
     store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", b"the first")
     with serve(Replaced(store, times), tell=failures.append) as server:
-        reply = Client(server).ask("/c/0", If_Match="*")  # with a condition it is first looked up
+        reply = Client(server).request("/c/0", If_Match="*")  # with a condition it is first looked up
     assert (reply.status, len(failures)) == (status, int(status == 500))
     if status == 200:
         assert reply.body == b"value 0"
@@ -338,13 +338,13 @@ def test_following_a_branch(tmp_path: Path) -> None:
     repo.create_branch("dev", "main")
     with follow(repo, "dev", every=0) as server:
         client = Client(server)
-        assert client.ask("/t/zarr.json").status == 404
+        assert client.request("/t/zarr.json").status == 404
         for length in (3, 5):
             with repo.transaction("dev", message="more") as root:
                 root.create_array("t", data=np.arange(length), overwrite=True)
-            assert json.loads(client.ask("/t/zarr.json").body)["shape"] == [length]
+            assert json.loads(client.request("/t/zarr.json").body)["shape"] == [length]
         repo.delete_branch("dev")
-        assert client.ask("/t/zarr.json").status == 500
+        assert client.request("/t/zarr.json").status == 500
     with pytest.raises(NotFoundError, match="dev"):
         follow(repo, "dev")
 
@@ -354,7 +354,7 @@ def test_a_followed_branch_is_looked_at_now_and_then(tmp_path: Path) -> None:
     with follow(repo, every=1e6) as server:
         with repo.transaction(message="more") as root:
             root.create_array("t", data=np.arange(3))
-        assert Client(server).ask("/t/zarr.json").status == 404
+        assert Client(server).request("/t/zarr.json").status == 404
 
 
 def test_many_at_once(stores: dict[str, Store]) -> None:
@@ -365,7 +365,7 @@ def test_many_at_once(stores: dict[str, Store]) -> None:
 
     def read(server: Server) -> None:
         client = Client(server)
-        wrong.extend(key for key, value in zip(keys, values, strict=True) if client.ask("/" + key).body != value)
+        wrong.extend(key for key, value in zip(keys, values, strict=True) if client.request("/" + key).body != value)
 
     with serve(store) as server:
         threads = [threading.Thread(target=read, args=(server,)) for _ in range(8)]
@@ -382,7 +382,7 @@ def test_the_end_of_a_server(stores: dict[str, Store]) -> None:
     waiting = threading.Thread(target=server.wait)
     waiting.start()
     client = Client(server)
-    assert client.ask("/zarr.json").status == 200
+    assert client.request("/zarr.json").status == 200
     server.close()
     server.close()
     waiting.join(10)
@@ -392,7 +392,7 @@ def test_the_end_of_a_server(stores: dict[str, Store]) -> None:
         assert client.connection.sock.recv(1) == b""
         raise ConnectionResetError
     with pytest.raises(ConnectionRefusedError):
-        Client(server).ask("/zarr.json")
+        Client(server).request("/zarr.json")
 
 
 def test_where_it_listens(stores: dict[str, Store]) -> None:
@@ -404,7 +404,7 @@ def test_where_it_listens(stores: dict[str, Store]) -> None:
             serve(store, port=int(port))
     with serve(store, host="0.0.0.0") as server:
         assert server.url.startswith("http://127.0.0.1:")
-        assert Client(server).ask("/zarr.json").status == 200
+        assert Client(server).request("/zarr.json").status == 200
     for wrong in ({"port": -1}, {"port": 2**16}, {"port": True}, {"host": ""}, {"host": "no such host"}, {"host": "x" * 300}, {"host": "192.0.2.1"}):  # fmt: skip
         with pytest.raises(InvalidInputError):
             serve(store, **wrong)  # type: ignore[arg-type]
@@ -418,7 +418,7 @@ def test_over_ipv6(stores: dict[str, Store]) -> None:
         pytest.skip("this machine has no IPv6")
     with serve(stores["memory"], host="::1") as server:
         assert server.url.startswith("http://[::1]:")
-        assert Client(server).ask("/zarr.json").status == 200
+        assert Client(server).request("/zarr.json").status == 200
 
 
 def test_nothing_to_serve(tmp_path: Path, stores: dict[str, Store]) -> None:

@@ -27,9 +27,9 @@ def test_nothing_can_be_written(served: tuple[Store, Client]) -> None:
     store, client = served
     before = store.list()
     for method in ("PUT", "POST", "DELETE", "PATCH", "NONSENSE"):
-        reply = client.ask("/zarr.json", method, body=b"x" * 300_000 if method == "PUT" else None)
+        reply = client.request("/zarr.json", method, body=b"x" * 300_000 if method == "PUT" else None)
         assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-    assert client.ask("/zarr.json").status == 200
+    assert client.request("/zarr.json").status == 200
     assert store.list() == before
 
 
@@ -38,16 +38,16 @@ def test_pages_of_other_origins_read_where_that_is_allowed(stores: dict[str, Sto
     with serve(stores["local"], cors=[origin, "http://localhost:3000"]) as server:
         client = Client(server)
         for requested, allowed in ((origin, origin), ("http://localhost:3000", "http://localhost:3000"), ("https://evil.example.org", None), ("null", None)):  # fmt: skip
-            before = client.ask("/zarr.json", "OPTIONS", Origin=requested, Access_Control_Request_Headers="range")
+            before = client.request("/zarr.json", "OPTIONS", Origin=requested, Access_Control_Request_Headers="range")
             assert (before.status, before.body) == (204, b"")
             assert ("Range" in before.headers.get("access-control-allow-headers", "")) == (allowed is not None)
             for key in ("/zarr.json", "/nothing"):
-                reply = client.ask(key, Origin=requested)
+                reply = client.request(key, Origin=requested)
                 assert reply.headers.get("access-control-allow-origin") == allowed
                 assert reply.headers["vary"] == "Origin"
                 assert ("cross-origin-resource-policy" in reply.headers) == (allowed is None)
     with serve(stores["local"], cors="*") as server:
-        assert Client(server).ask("/zarr.json", Origin=origin).headers["access-control-allow-origin"] == "*"
+        assert Client(server).request("/zarr.json", Origin=origin).headers["access-control-allow-origin"] == "*"
     for wrong in ("viewer.example.org", "https://viewer.example.org/", ""):
         with pytest.raises(InvalidInputError, match="origin"):
             serve(stores["local"], cors=[wrong])
@@ -55,7 +55,7 @@ def test_pages_of_other_origins_read_where_that_is_allowed(stores: dict[str, Sto
 
 def test_without_leave_no_other_page_reads(served: tuple[Store, Client]) -> None:
     for method in ("GET", "OPTIONS"):
-        reply = served[1].ask("/zarr.json", method, Origin="https://example.org")
+        reply = served[1].request("/zarr.json", method, Origin="https://example.org")
         assert not [name for name in reply.headers if name.startswith("access-control")]
 
 
@@ -83,15 +83,15 @@ def test_another_host_is_none_of_this_server(stores: dict[str, Store]) -> None:
             (f"x@localhost:{port}", 421),
         ):
             for target in ("/zarr.json", "/", "/nothing"):
-                reply = client.ask(target, Host=host, Accept="text/html")
+                reply = client.request(target, Host=host, Accept="text/html")
                 assert (reply.status == 421) == (status == 421), host
                 assert status == 200 or b"sea" not in reply.body
-        assert client.ask("http://evil.example.org/zarr.json").status == 421
-        assert client.ask("/zarr.json", "OPTIONS", Host="evil.example.org").status == 421
+        assert client.request("http://evil.example.org/zarr.json").status == 421
+        assert client.request("/zarr.json", "OPTIONS", Host="evil.example.org").status == 421
     with serve(stores["local"], host="0.0.0.0") as server:
         port = server.url.rstrip("/").rpartition(":")[2]
         for host, status in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), (f"evil.example.org:{port}", 421)):
-            assert Client(server).ask("/zarr.json", Host=host).status == status
+            assert Client(server).request("/zarr.json", Host=host).status == status
     with pytest.raises(InvalidInputError, match="host name"):
         serve(stores["local"], host_names=["a b"])
 
@@ -107,13 +107,13 @@ def test_other_files_of_a_folder_are_not_served(tmp_path: Path) -> None:
         for name in others:
             for target in (f"/{name}", f"/./{name}", "/" + name.replace(".", "%2e")):
                 for method in ("GET", "HEAD"):
-                    reply = client.ask(target, method)
+                    reply = client.request(target, method)
                     assert reply.status in {400, 404}
                     assert b"hidden" not in reply.body
-        assert client.ask("/c/0").status == client.ask("/zarr.json").status == 200
+        assert client.request("/c/0").status == client.request("/zarr.json").status == 200
     (tmp_path / "zarr.json").unlink()
     with serve(tmp_path) as server:
-        page = Client(server).ask("/", Accept="text/html").body
+        page = Client(server).request("/", Accept="text/html").body
         assert b'href="./c/"' in page
         assert not any(word in page for word in (b"env", b"git", b"notes", b"id_rsa", b"backup", b"ssh"))
 
@@ -193,7 +193,7 @@ def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Sto
             assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [str(status).encode()]
             assert b"Access-Control" not in answer
             assert b"root:" not in answer
-        assert Client(server).ask("/zarr.json").status == 200
+        assert Client(server).request("/zarr.json").status == 200
     assert failures == []
 
 
@@ -227,7 +227,7 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     with serve(tmp_path / "a.zarr", tell=failures.append) as server:
         for target in ("/out/key", "/key", "/out/../secret/key", "/c/7", "/b/zarr.json", "/b/c/0", "/b/"):
             for method in ("GET", "HEAD"):
-                reply = Client(server).ask(target, method, Accept="text/html")
+                reply = Client(server).request(target, method, Accept="text/html")
                 assert reply.status in {400, 404}, target
                 assert b"hidden" not in reply.body
     assert failures == []
@@ -242,10 +242,10 @@ def test_a_store_that_fails_is_no_missing_chunk(kind: str, stores: dict[str, Sto
     faulty = FaultyStore(stores["memory"], FaultPlan([Fault("fetch", 1 if kind == "fail" else 2, kind)]))  # type: ignore[arg-type]
     with serve(faulty, tell=failures.append) as server:
         client = Client(server)
-        reply = client.ask("/level1/plain/c/0/0")  # the document is looked up first
+        reply = client.request("/level1/plain/c/0/0")  # the document is looked up first
         assert reply.status == 500
         assert len(failures) == 1
-        assert client.ask("/level1/plain/c/0/0").status == 200
+        assert client.request("/level1/plain/c/0/0").status == 200
 
 
 def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,9 +257,9 @@ def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.M
     faulty = FaultyStore(store, FaultPlan([Fault("fetch", 5)]))
     with serve(faulty, tell=failures.append) as server:
         with pytest.raises(http.client.IncompleteRead):
-            Client(server).ask("/c/0", If_Match="*")
+            Client(server).request("/c/0", If_Match="*")
         assert len(failures) == 1
-        assert Client(server).ask("/c/0").body == bytes(5000)
+        assert Client(server).request("/c/0").body == bytes(5000)
 
 
 def test_errors_are_one_line_whatever_they_say(
@@ -270,8 +270,8 @@ def test_errors_are_one_line_whatever_they_say(
             raise ZeroDivisionError("one\ntwo \x1b[31m")
 
     with serve(Odd(stores["memory"])) as server:
-        assert Client(server).ask("/zarr.json").status == 500
-        assert Client(server).ask("/", Accept="text/html").status == 500
+        assert Client(server).request("/zarr.json").status == 500
+        assert Client(server).request("/", Accept="text/html").status == 500
     line = "frazil: ZeroDivisionError: one two ?[31m\n"
     assert capfd.readouterr() == ("", line + line)
 
@@ -284,7 +284,7 @@ def test_damaged_nodes_of_a_repository(tmp_path: Path) -> None:
     with serve(repo.readonly_session().store, tell=failures.append) as server:
         for path in (tmp_path / "sea.repo" / "chunks").iterdir():
             path.unlink()
-        assert Client(server).ask("/a/c/0").status == 500
+        assert Client(server).request("/a/c/0").status == 500
         assert len(failures) == 1
 
 
@@ -293,17 +293,17 @@ def test_damaged_nodes_of_a_repository(tmp_path: Path) -> None:
 
 def test_pages_for_people(served: tuple[Store, Client]) -> None:
     _, client = served
-    page = client.ask("/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    page = client.request("/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     text = page.body.decode()
     assert all(word in text for word in ("level1/sharded", "40 × 50", "int32", "8 × 8", "16 × 16"))
     links = re.findall(r'href="\./([^"]*)"', text)
     assert "level1/" in links
     for link in links:
-        assert client.ask("/" + link, Accept="text/html").status == 200
-    assert "plain" in client.ask("/level1/", Accept="text/html").body.decode()
-    assert client.ask("/", Accept="*/*").status == client.ask("/nothing/", Accept="text/html").status == 404
-    assert client.ask("/", "HEAD", Accept="text/html").body == b""
+        assert client.request("/" + link, Accept="text/html").status == 200
+    assert "plain" in client.request("/level1/", Accept="text/html").body.decode()
+    assert client.request("/", Accept="*/*").status == client.request("/nothing/", Accept="text/html").status == 404
+    assert client.request("/", "HEAD", Accept="text/html").body == b""
 
 
 def test_names_are_no_markup(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "<i>"}')
     with serve(tmp_path) as server:
-        text = Client(server).ask("/", Accept="text/html").body.decode()
+        text = Client(server).request("/", Accept="text/html").body.decode()
         assert "<b>" not in text
         assert "<i>" not in text
         assert "cannot be read" in text
@@ -326,8 +326,8 @@ def test_a_folder_of_hierarchies(tmp_path: Path) -> None:
     frazil.create_array(tmp_path / "old", data=[1, 2], zarr_format="draft")
     with serve(tmp_path) as server:
         client = Client(server)
-        text = client.ask("/", Accept="text/html").body.decode()
+        text = client.request("/", Accept="text/html").body.decode()
         assert 'href="./a.zarr/"' in text
-        assert "int64" in client.ask("/a.zarr/", Accept="text/html").body.decode()
-        assert "int64" in client.ask("/old/", Accept="text/html").body.decode()
-        assert client.ask("/b.zarr/c/0").status == 200
+        assert "int64" in client.request("/a.zarr/", Accept="text/html").body.decode()
+        assert "int64" in client.request("/old/", Accept="text/html").body.decode()
+        assert client.request("/b.zarr/c/0").status == 200

@@ -26,8 +26,8 @@ from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Columns, Fetched
-from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore
+from frazil.testing.buffered_store import BufferedStore
 
 VALUES = np.random.default_rng(0).integers(0, 1000, (40, 60)).astype("<i4")
 

@@ -52,7 +52,8 @@ from frazil.repository.alpha.branches import (
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
 from frazil.stores import LocalStore, MemoryStore, read_only
-from frazil.stores.wrappers import BufferedStore, WrappedStore
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing.buffered_store import BufferedStore
 
 # --- the archives ------------------------------------------------------------------------------------------------------------------------
 

@@ -17,19 +17,19 @@ from frazil.repository.maintenance.records import Columns, emit_columns, parse_c
 NAME = "0" * 20
 
 
-def collected(place: Path) -> frazil.Repository:
+def collected(location: Path) -> frazil.Repository:
     """A repository with one file in each of gc/condemned, gc/expired and gc/marks."""
-    repo = frazil.Repository.create(place, chunk_packing="off", durable=False)
+    repo = frazil.Repository.create(location, chunk_packing="off", durable=False)
     fill(repo, 3)
     orphan(repo)
     repo.garbage_collect()
     repo.expire(older_than=timedelta(0))
-    return frazil.Repository.open(place, durable=False)
+    return frazil.Repository.open(location, durable=False)
 
 
-def whole(place: Path) -> bool:
+def whole(location: Path) -> bool:
     """Whether everything that the branch leads to is there."""
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     return repo.verify(decode=True, history=False).ok and np.array_equal(
         repo.readonly_session().root["a"][:], values(2)
     )
@@ -41,40 +41,40 @@ def whole(place: Path) -> bool:
 )
 def test_a_file_in_another_folder(tmp_path: Path, source: str, target: str) -> None:
     """Its columns have names that the other folder has, too: marks in the place of a record of expiry ended all histories."""
-    place = tmp_path / "r"
-    repo = collected(place)
+    location = tmp_path / "r"
+    repo = collected(location)
     history = [commit.id for commit in repo.history()]
-    (path,) = (place / "gc" / source).iterdir()
-    (place / "gc" / target).mkdir(exist_ok=True)
-    (place / "gc" / target / NAME).write_bytes(path.read_bytes())
-    there = set(place.rglob("*"))
-    repo = frazil.Repository.open(place)
+    (path,) = (location / "gc" / source).iterdir()
+    (location / "gc" / target).mkdir(exist_ok=True)
+    (location / "gc" / target / NAME).write_bytes(path.read_bytes())
+    there = set(location.rglob("*"))
+    repo = frazil.Repository.open(location)
     if target == "marks":  # which are read anew
         repo.garbage_collect(now=True)
-        assert whole(place)
+        assert whole(location)
         return
     assert [problem.key for problem in repo.verify().problems] == [f"gc/{target}/{NAME}"]
     for dry_run in (True, False):
         with pytest.raises(FormatError) as caught:
             repo.garbage_collect(wait=timedelta(hours=1), dry_run=dry_run)
         assert caught.value.key == f"gc/{target}/{NAME}"
-    assert set(place.rglob("*")) >= there
-    (place / "gc" / target / NAME).unlink()
+    assert set(location.rglob("*")) >= there
+    (location / "gc" / target / NAME).unlink()
     assert [commit.id for commit in repo.history()] == history
-    assert whole(place)
+    assert whole(location)
 
 
 @pytest.mark.parametrize("folder", ["condemned", "expired", "pins"])
 def test_columns_of_another_type(tmp_path: Path, folder: str) -> None:
-    place = tmp_path / "r"
-    collected(place)
+    location = tmp_path / "r"
+    collected(location)
     names = ["snapshots", "attributes", "manifests", "chunks"] if folder == "condemned" else ["snapshots"]
-    (place / "gc" / folder).mkdir(exist_ok=True)
-    (place / "gc" / folder / NAME).write_bytes(emit_columns({name: np.arange(5) for name in names}))
+    (location / "gc" / folder).mkdir(exist_ok=True)
+    (location / "gc" / folder / NAME).write_bytes(emit_columns({name: np.arange(5) for name in names}))
     with pytest.raises(FormatError, match="type int64"):
-        frazil.Repository.open(place).garbage_collect()
-    (place / "gc" / folder / NAME).unlink()
-    assert whole(place)
+        frazil.Repository.open(location).garbage_collect()
+    (location / "gc" / folder / NAME).unlink()
+    assert whole(location)
 
 
 SHORTENED: dict[str, Callable[[Columns], Columns]] = {
@@ -90,9 +90,9 @@ SHORTENED: dict[str, Callable[[Columns], Columns]] = {
 @pytest.mark.parametrize("change", SHORTENED.values(), ids=SHORTENED)
 def test_marks_that_do_not_fit_together(tmp_path: Path, change: Callable[[Columns], Columns]) -> None:
     """They are forgotten, and everything is read again."""
-    place = tmp_path / "r"
-    repo = collected(place)
-    (path,) = (place / "gc/marks").iterdir()
+    location = tmp_path / "r"
+    repo = collected(location)
+    (path,) = (location / "gc/marks").iterdir()
     path.write_bytes(emit_columns(change(parse_columns(path.read_bytes(), ""))))
     repo.garbage_collect(now=True)
-    assert whole(place)
+    assert whole(location)

@@ -20,23 +20,23 @@ HOUR = timedelta(hours=1)
 
 def test_condemned_chunks_are_not_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repair finds a chunk in a former tip; a collection that had marked before removes the chunk."""
-    place = tmp_path / "r"
-    repo = frazil.Repository.create(place)
+    path = tmp_path / "r"
+    repo = frazil.Repository.create(path)
     with repo.transaction(message="base") as root:
         root.create_array("a", data=np.arange(4000.0), chunks=(1000,), codecs=[])
     base = repo.lookup("main")
     first = [info.id for info in repo.history()][-1]
-    of_base = set(os.listdir(place / "chunks"))
+    of_base = set(os.listdir(path / "chunks"))
     with repo.transaction(message="left behind") as root:
         root["a"][:1000] = 7
     repo.reset_branch("main", base)
     repo.expire(older_than=timedelta(0))
-    (place / "snapshots" / first).unlink()
+    (path / "snapshots" / first).unlink()
     for name in of_base:
-        (place / "chunks" / name).unlink()
-    repo = frazil.Repository.open(place)
+        (path / "chunks" / name).unlink()
+    repo = frazil.Repository.open(path)
     repo.garbage_collect(wait=HOUR)
-    for note in (place / "gc" / "condemned").iterdir():
+    for note in (path / "gc" / "condemned").iterdir():
         old = note.stat().st_mtime - 7200
         os.utime(note, (old, old))
     remove: Callable[..., None] = collection._remove
@@ -49,30 +49,30 @@ def test_condemned_chunks_are_not_restored(tmp_path: Path, monkeypatch: pytest.M
         remove(*arguments)
 
     monkeypatch.setattr(collection, "_remove", repair_first)
-    before = {file.name for file in (place / "snapshots").iterdir()}
+    before = {file.name for file in (path / "snapshots").iterdir()}
     repo.garbage_collect(wait=HOUR)
     assert refused
     assert repo.lookup("main") == base
-    assert {file.name for file in (place / "snapshots").iterdir()} <= before
+    assert {file.name for file in (path / "snapshots").iterdir()} <= before
 
 
 def test_condemned_chunks_are_restored_if_no_collection_runs(tmp_path: Path) -> None:
     """They exist, and the next collection marks them. It is refused until the damage is repaired, so the repair cannot wait for it."""
-    place = tmp_path / "r"
-    repo = frazil.Repository.create(place, chunk_packing="off")
+    path = tmp_path / "r"
+    repo = frazil.Repository.create(path, chunk_packing="off")
     for number in range(3):
         with repo.transaction(message=str(number)) as root:
             root.require_array("a", shape=(4000,), dtype="f8", chunks=(1000,))[:] = np.arange(4000.0) + number
     tip = repo.lookup("main")
     repo.reset_branch("main", list(repo.history())[-1].id)
     repo.garbage_collect(wait=HOUR)
-    for note in (place / "gc" / "condemned").iterdir():
+    for note in (path / "gc" / "condemned").iterdir():
         old = note.stat().st_mtime - 7200
         os.utime(note, (old, old))
     repo.reset_branch("main", tip)
     node = repo.readonly_session()._transaction.base.nodes.get("/a")
-    (place / "manifests" / encode_id(node.array.manifests[0].id)).unlink()  # type: ignore[union-attr]
-    repo = frazil.Repository.open(place)
+    (path / "manifests" / encode_id(node.array.manifests[0].id)).unlink()  # type: ignore[union-attr]
+    repo = frazil.Repository.open(path)
     with pytest.raises(FormatError):
         repo.garbage_collect(wait=HOUR)
     done = repo.repair()
@@ -80,6 +80,6 @@ def test_condemned_chunks_are_restored_if_no_collection_runs(tmp_path: Path) -> 
     assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)
     assert repo.repair(history=True).ok
     repo.garbage_collect(wait=HOUR)
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(path)
     assert repo.verify(decode=True).ok
     assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)

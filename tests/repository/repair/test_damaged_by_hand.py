@@ -19,31 +19,31 @@ from frazil.stores.values import Columns, Fetched, Version
 from frazil.stores.wrappers import WrappedStore
 
 
-def filled(place: Path) -> frazil.Repository:
-    repo = frazil.Repository.create(place, chunk_packing="off", durable=False, attributes_file_bytes=10)
+def filled(location: Path) -> frazil.Repository:
+    repo = frazil.Repository.create(location, chunk_packing="off", durable=False, attributes_file_bytes=10)
     fill(repo, 3)
     with repo.transaction(message="attributes") as root:
         root["a"].attrs["long"] = "x" * 100
     return repo
 
 
-def newest(place: Path, kind: str) -> Path:
-    return max((place / kind).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+def newest(location: Path, kind: str) -> Path:
+    return max((location / kind).iterdir(), key=lambda path: path.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize("kind", ["snapshots", "manifests", "attributes", "chunks"])
 @pytest.mark.parametrize("instead", ["link", "dangling link", "folder"])
 def test_something_else_in_the_place_of_a_file(tmp_path: Path, kind: str, instead: str) -> None:
     """It is reported as a separate problem, and does not end verification and repair with an error; links are never followed."""
-    place = tmp_path / "r"
-    repo = filled(place)
-    path = newest(place, kind)
+    location = tmp_path / "r"
+    repo = filled(location)
+    path = newest(location, kind)
     path.rename(tmp_path / "kept")
     if instead == "folder":
         path.mkdir()
     else:
         path.symlink_to(tmp_path / ("kept" if instead == "link" else "nothing"))
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     found = repo.verify()
     assert found.problems
     assert {problem.key for problem in found.problems} & {f"{kind}/{path.name}", None} or kind == "chunks"
@@ -105,19 +105,19 @@ def test_something_else_in_the_place_of_the_next_file_of_a_branch(
 ) -> None:
     """No commit can take that number. A verification reports it, every change of the branch is refused and names the file, and nothing is lost once it is moved
     away."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     orphan(repo)
     session = repo.writable_session()
     session.root["a"][:] = values(9)
     files = repo._files
-    path = place / files.tip_key(files.tip("main")._replace(sequence=files.tip("main").sequence + 1))
+    path = location / files.tip_key(files.tip("main")._replace(sequence=files.tip("main").sequence + 1))
     make(path)
-    key = path.relative_to(place).as_posix()
-    repo = frazil.Repository.open(place)
+    key = path.relative_to(location).as_posix()
+    repo = frazil.Repository.open(location)
     for found in (repo.verify(), repo.verify(history=False)):
         assert [(problem.kind, problem.ref, problem.key) for problem in found.problems] == [("ref", "branch main", key)]
-    there = set(place.rglob("*"))
+    there = set(location.rglob("*"))
     for change in (
         lambda: repo.garbage_collect(now=True),
         lambda: repo.reset_branch("main", list(repo.history())[1].id),
@@ -128,13 +128,13 @@ def test_something_else_in_the_place_of_the_next_file_of_a_branch(
             change()
         assert caught.value.key == key
         assert "move it away" in (caught.value.hint or "")
-        assert set(place.rglob("*")) >= there
+        assert set(location.rglob("*")) >= there
     assert not repo.repair(tips=True).ok
     path.rename(tmp_path / "evidence")
     session.commit("late")
     assert repo.verify(decode=True).ok
     repo.garbage_collect(now=True)
-    assert np.array_equal(frazil.Repository.open(place).readonly_session().root["a"][:], values(9))
+    assert np.array_equal(frazil.Repository.open(location).readonly_session().root["a"][:], values(9))
 
 
 def put_something_else(path: Path) -> None:
@@ -161,16 +161,16 @@ def test_something_else_in_the_place_of_a_branch_or_tag(
     tmp_path: Path, ref: str, put: Callable[[Path], object]
 ) -> None:
     """A store does not list it. The branch or tag is named as damaged all the same, and no collection removes what it leads to."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     second = list(repo.history())[1].id
     repo.create_branch("dev", second) if ref.startswith("branch") else repo.create_tag("v1", second)
     repo.reset_branch("main", list(repo.history())[3].id)
-    path = place / "refs" / ref
+    path = location / "refs" / ref
     path.rename(tmp_path / "elsewhere")
     put(path)
-    there = {path for path in place.rglob("*") if not path.is_dir()}
-    repo = frazil.Repository.open(place)
+    there = {path for path in location.rglob("*") if not path.is_dir()}
+    repo = frazil.Repository.open(location)
     name = ref.split("/", maxsplit=1)[0].replace(".", " ")
     assert repo.branches + repo.tags == (["dev", "main"] if "branch" in ref else ["main", "v1"])
     assert [(problem.kind, problem.ref) for problem in repo.verify().problems] == [("ref", name)]
@@ -185,13 +185,13 @@ def test_something_else_in_the_place_of_a_branch_or_tag(
         assert (caught.value.key or "").startswith(f"refs/{ref.split('/', maxsplit=1)[0]}")
     done = repo.repair(tips=True, history=True, accept_loss=True)
     assert [entry.ref for entry in done.lost] == [name]
-    assert {path for path in place.rglob("*") if not path.is_dir()} == there
+    assert {path for path in location.rglob("*") if not path.is_dir()} == there
     if path.is_dir() and not path.is_symlink():
         path.rmdir()
     else:
         path.unlink()
     (tmp_path / "elsewhere").rename(path)
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     assert repo.verify(decode=True).ok
     assert repo.lookup(name.split()[1]) == second
 
@@ -295,8 +295,8 @@ def test_main_that_says_it_is_deleted(tmp_path: Path) -> None:
 )
 def test_a_branch_or_tag_in_other_letters(tmp_path: Path, ref: str, instead: str) -> None:
     """As after a copy over a file system that does not keep the case: it is not read, so a verification reports it, and no collection removes what it leads to."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     former, tip = list(repo.history())[1].id, repo.lookup("main")
     if "tag" in ref:
         repo.create_tag("v1", "main")
@@ -304,12 +304,12 @@ def test_a_branch_or_tag_in_other_letters(tmp_path: Path, ref: str, instead: str
         repo.create_branch("dev", former)
         repo.reset_branch("dev", "main")
         if "/" not in ref:  # else the older file is still read
-            (place / "refs/branch.dev/ZZZZZZZZ.json").unlink()
+            (location / "refs/branch.dev/ZZZZZZZZ.json").unlink()
     repo.reset_branch("main", list(repo.history())[3].id)
-    kept = place / "refs" / ref
-    kept.rename(place / "refs" / instead)
-    repo = frazil.Repository.open(place)
-    there = {path for path in place.rglob("*") if not path.is_dir()}
+    kept = location / "refs" / ref
+    kept.rename(location / "refs" / instead)
+    repo = frazil.Repository.open(location)
+    there = {path for path in location.rglob("*") if not path.is_dir()}
     for found in (repo.verify().problems, repo.verify(history=False).problems, repo.repair(tips=True).after):
         assert [(problem.kind, problem.key) for problem in found] == [
             ("ref", f"refs/{instead}" + "/" * ("/" not in ref))
@@ -323,17 +323,17 @@ def test_a_branch_or_tag_in_other_letters(tmp_path: Path, ref: str, instead: str
         with pytest.raises(FormatError) as caught:
             remove()
         assert (caught.value.key or "").startswith(f"refs/{instead}")
-    assert {path for path in place.rglob("*") if not path.is_dir()} == there
-    (place / "refs" / instead).rename(kept)
-    repo = frazil.Repository.open(place)
+    assert {path for path in location.rglob("*") if not path.is_dir()} == there
+    (location / "refs" / instead).rename(kept)
+    repo = frazil.Repository.open(location)
     repo.garbage_collect(now=True)
     assert np.array_equal(repo.readonly_session(snapshot=tip).root["a"][:], values(2))
 
 
 def test_other_names_among_branches_and_tags(tmp_path: Path) -> None:
     """They are reported, and prevent nothing; hidden files are not."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     for name in (
         "notes.txt",
         "other/ref.json",
@@ -342,7 +342,7 @@ def test_other_names_among_branches_and_tags(tmp_path: Path) -> None:
         "branch.main/README",
         "branch.main/metadata.json",
     ):
-        path = place / "refs" / name
+        path = location / "refs" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"?")
     found = repo.verify().problems
@@ -359,18 +359,18 @@ def test_other_names_among_branches_and_tags(tmp_path: Path) -> None:
 )
 def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, put: Callable[[Path], object]) -> None:
     """A store lists nothing there, as if no snapshot had expired. It is reported, and nothing is changed."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     repo.expire(older_than=timedelta(0), keep_last=2)
     orphan(repo)
     repo.garbage_collect()
-    (place / "gc/pins").mkdir(exist_ok=True)
-    path = newest(place, folder[:-3]) if folder.endswith("ID") else place / folder
+    (location / "gc/pins").mkdir(exist_ok=True)
+    path = newest(location, folder[:-3]) if folder.endswith("ID") else location / folder
     path.rename(tmp_path / "elsewhere")
     path.mkdir() if folder.endswith("ID") and put is put_something_else else put(path)
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     there = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()}
-    key = path.relative_to(place).as_posix()
+    key = path.relative_to(location).as_posix()
     changes = [
         lambda: repo.garbage_collect(now=True),
         repo.garbage_collect,
@@ -397,7 +397,7 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()} == there
     path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     (tmp_path / "elsewhere").rename(path)
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     assert repo.verify(decode=True).ok
     assert len(list(repo.history())) == 2
 
@@ -407,13 +407,13 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
 @pytest.mark.parametrize("tips", [False, True])
 def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, damaged: str, tips: bool) -> None:
     """The newest file of a branch is the only one that names its last commit. A repair keeps that snapshot on a branch, and reports it; the user decides."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     newest_tip, before = repo.lookup("main"), [commit.id for commit in repo.history()][1]
-    files = sorted((place / "refs" / "branch.main").glob("Z*.json"))
+    files = sorted((location / "refs" / "branch.main").glob("Z*.json"))
     for path in files[:1] if damaged == "newest" else files:
         path.write_bytes(content)
-    repo = frazil.Repository.open(place)
+    repo = frazil.Repository.open(location)
     with pytest.raises(FormatError) as caught:
         repo.lookup("main")
     assert "repair" in (caught.value.hint or "")
@@ -433,24 +433,24 @@ def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, d
 
 def test_what_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
     """A snapshot that does not follow the branch, or is incomplete, or that another branch keeps."""
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     repo.create_branch("other", "main")
     with repo.transaction("other", message="on another branch") as root:
         root["a"][0] = 1
     with repo.transaction(message="incomplete") as root:
         root["a"][1] = 1
-    (place / "manifests" / newest(place, "manifests").name).unlink()
-    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
-    assert list(frazil.Repository.open(place).repair().created) == ["main-repaired"]
+    (location / "manifests" / newest(location, "manifests").name).unlink()
+    min((location / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    assert list(frazil.Repository.open(location).repair().created) == ["main-repaired"]
 
 
 def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_path: Path) -> None:
-    place = tmp_path / "r"
-    repo = filled(place)
+    location = tmp_path / "r"
+    repo = filled(location)
     tip = repo.lookup("main")
-    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
-    repo = frazil.Repository.open(place)
+    min((location / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    repo = frazil.Repository.open(location)
     with pytest.raises(FormatError):
         repo.reset_branch("main", tip, expect=tip)
     repo.reset_branch("main", tip)
@@ -458,9 +458,9 @@ def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_pat
 
 
 def test_hints_name_the_options_that_repair_more(tmp_path: Path) -> None:
-    place = tmp_path / "r"
-    repo = filled(place)
-    newest(place, "chunks").unlink()
+    location = tmp_path / "r"
+    repo = filled(location)
+    newest(location, "chunks").unlink()
     assert "older=True" in str(repo.repair(dry_run=True))
     assert "accept_loss=True" in str(repo.repair(older=True)) or repo.verify(history=False).ok
     assert "older=True" not in str(repo.repair(older=True))

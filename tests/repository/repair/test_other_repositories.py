@@ -155,16 +155,16 @@ class Killed(WrappedStore):
 
 def test_kills(tmp_path: Path) -> None:
     for left in range(20):
-        place = tmp_path / str(left)
-        damaged(LocalStore(place))
+        path = tmp_path / str(left)
+        damaged(LocalStore(path))
         child = os.fork()
         if child == 0:
             try:
-                frazil.Repository.open(Killed(LocalStore(place), left)).repair(tips=True)
+                frazil.Repository.open(Killed(LocalStore(path), left)).repair(tips=True)
             finally:
                 os._exit(0)
         killed = os.waitpid(child, 0)[1] == signal.SIGKILL
-        repo = frazil.Repository.open(place)
+        repo = frazil.Repository.open(path)
         done = repo.repair(tips=True)
         assert repo.verify(history=False, decode=True).ok
         assert np.array_equal(repo.readonly_session().root["a"][:], values(1))

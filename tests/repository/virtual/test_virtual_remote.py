@@ -20,8 +20,8 @@ from frazil.repository.virtual.virtual_fetch import open_containers
 from frazil.stores.memory import MemoryStore
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import Columns, Fetched, Version
-from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore
+from frazil.testing.buffered_store import BufferedStore
 
 CHUNKS = 50
 FAR = 2 * GAP  # bytes between chunks that are too far from each other to be read as one

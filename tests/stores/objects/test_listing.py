@@ -160,15 +160,15 @@ class Bucket:
     def __init__(self, keys: Sequence[str], documents: Mapping[str, bytes] = {}) -> None:
         self.keys = sorted([*keys, *documents])
         self.documents = documents
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
 
     def answer(self, method: str, path: str) -> tuple[int, bytes]:
         place, _, query = path.partition("?")
         if "list-type" not in query:
-            self.asked.append((method, place))
+            self.requests.append((method, place))
             value = self.documents.get(place.removeprefix("/bucket/"))
             return (404, b"") if value is None else (206, value)
-        self.asked.append((method, "list"))
+        self.requests.append((method, "list"))
         expected = {name: values[-1] for name, values in parse_qs(query).items()}
         prefix = expected.get("prefix", "")
         after = expected.get("continuation-token", expected.get("start-after", ""))
@@ -212,7 +212,7 @@ def test_a_list_whose_responses_break_off_is_continued() -> None:
         proxy.fail(lambda request: next(counted) % 2 == 0, "cut body", None)
         store = store_at(proxy.url, retry_config={"max_retries": 1})
         assert store.list() == [f"{i:06}" for i in range(3500)]
-        assert [place for _, place in bucket.asked] == ["list"] * 8
+        assert [place for _, place in bucket.requests] == ["list"] * 8
         proxy.mend()
         proxy.fail("GET continuation", "cut body")
         assert len(store.list_dir("")[0]) == 3500
@@ -232,17 +232,17 @@ def test_a_listing_costs_one_request_for_each_page_of_the_server() -> None:
         assert all(page.sizes is not None and set(page.sizes.tolist()) == {1} for page in pages)
         assert all(page.versions is not None and set(page.versions) == {b'"e"'} for page in pages)
         assert all(page.modified is not None and set(page.modified.tolist()) == {1704067200 * 10**9} for page in pages)
-        assert bucket.asked == [("GET", "list")] * 100
-        bucket.asked.clear()
+        assert bucket.requests == [("GET", "list")] * 100
+        bucket.requests.clear()
         found, after = 0, pages[0].next
         while after is not None:  # in pages of another length
             page = store.list_page("", after, limit=1500)
             found, after = found + len(page.keys), page.next
         assert found == 100_000 - len(pages[0].keys)
-        assert len(bucket.asked) <= 100 - len(pages[0].keys) // 1000 + 1
-        bucket.asked.clear()
+        assert len(bucket.requests) <= 100 - len(pages[0].keys) // 1000 + 1
+        bucket.requests.clear()
         assert not store.is_empty()
-        assert bucket.asked == [("GET", "list")]
+        assert bucket.requests == [("GET", "list")]
 
 
 @pytest.mark.parametrize("count", [2_500, 100_000])
@@ -262,13 +262,13 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
             (lambda: [entry[-3:-1] for entry in entries_of_node(array, sizes=True)], [(count, count)]),
             (lambda: [(node.objects, node.stored_nbytes) for node in usage(array)], [(count, count)]),
         ):
-            bucket.asked.clear()
+            bucket.requests.clear()
             assert use() == expected
-            assert bucket.asked == requests
-        bucket.asked.clear()
+            assert bucket.requests == requests
+        bucket.requests.clear()
         entries = list(entries_of_prefix(array.store, "c/", sizes=True, recursive=True))
         assert [entry.nbytes for entry in entries] == [1] * count
-        assert len(bucket.asked) == -(-count // 1000)
+        assert len(bucket.requests) == -(-count // 1000)
 
 
 def test_a_list_that_loses_its_order_after_the_first_page() -> None:

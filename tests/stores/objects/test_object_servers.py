@@ -154,7 +154,7 @@ def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
         proxy.fail("PUT .", "501", None)
         store = s3.store(endpoint=proxy.url)
         error = refusal(StoreError, lambda: store.create("a", b"1"))
-        assert len(proxy.asked("PUT .")) == 1
+        assert len(proxy.requests_matching("PUT .")) == 1
     assert error.hint is not None
     assert "If-None-Match" in error.hint
 

@@ -83,7 +83,7 @@ WRAPPED = pytest.mark.skipif(OLD_ZARR, reason="stores over stores of zarr-python
 @pytest.fixture(
     params=["memory", pytest.param("logging", marks=WRAPPED), "fsspec", "zip", "local", "obstore", "obstore files"]
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def zarr_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     makers: dict[str, Any] = {
         "memory": ZarrMemoryStore,
         "logging": lambda: LoggingStore(ZarrMemoryStore()),
@@ -96,24 +96,24 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return makers[request.param]()
 
 
-def test_arrays_are_shared_with_zarr_python(place: Any) -> None:
+def test_arrays_are_shared_with_zarr_python(zarr_store: Any) -> None:
     data = np.arange(600, dtype="<i4").reshape(20, 30)
-    group = frazil.create_group(place, attributes={"title": "sea"})
+    group = frazil.create_group(zarr_store, attributes={"title": "sea"})
     array = group.create_array("level1/t", shape=data.shape, dtype=data.dtype, chunks=(5, 5), shards=(10, 10))
     array[:] = data
-    np.testing.assert_array_equal(in_zarr(place), data)
-    assert frazil.open_group(place).attrs["title"] == "sea"
-    np.testing.assert_array_equal(frazil.open_array(place, path="level1/t")[3:17, ::-2], data[3:17, ::-2])
-    np.testing.assert_array_equal(frazil.open_array(StorePath(place, "level1"), path="t")[:], data)
-    assert [name for name, _ in frazil.open_group(place).members(max_depth=None)] == ["level1", "level1/t"]
-    if place.supports_deletes:
+    np.testing.assert_array_equal(in_zarr(zarr_store), data)
+    assert frazil.open_group(zarr_store).attrs["title"] == "sea"
+    np.testing.assert_array_equal(frazil.open_array(zarr_store, path="level1/t")[3:17, ::-2], data[3:17, ::-2])
+    np.testing.assert_array_equal(frazil.open_array(StorePath(zarr_store, "level1"), path="t")[:], data)
+    assert [name for name, _ in frazil.open_group(zarr_store).members(max_depth=None)] == ["level1", "level1/t"]
+    if zarr_store.supports_deletes:
         array[2:4, 1:3] = -1
         data[2:4, 1:3] = -1
-        np.testing.assert_array_equal(in_zarr(place), data)
-        zarr.open_array(place, path="level1/t", mode="r+")[0] = 7
-        assert (frazil.open_array(store=place, path="level1/t")[0] == 7).all()
+        np.testing.assert_array_equal(in_zarr(zarr_store), data)
+        zarr.open_array(zarr_store, path="level1/t", mode="r+")[0] = 7
+        assert (frazil.open_array(store=zarr_store, path="level1/t")[0] == 7).all()
         del group["level1/t"]
-        assert list(frazil.open_group(place, path="level1")) == []
+        assert list(frazil.open_group(zarr_store, path="level1")) == []
 
 
 def test_repositories_need_conditional_writes() -> None:
@@ -151,9 +151,9 @@ def test_stores_that_we_made_for_zarr_python(tmp_path: Path) -> None:
 def test_read_only_stores(tmp_path: Path) -> None:
     store = ZarrMemoryStore()
     frazil.create_array(store, path="a", data=np.arange(3))
-    for place in (store.with_read_only(True), ZarrLocalStore(tmp_path, read_only=True)):
+    for zarr_store in (store.with_read_only(True), ZarrLocalStore(tmp_path, read_only=True)):
         with pytest.raises(ReadOnlyError):
-            frazil.create_array(place, path="x", data=np.arange(3), overwrite=True)
+            frazil.create_array(zarr_store, path="x", data=np.arange(3), overwrite=True)
     assert frazil.open_array(store.with_read_only(True), path="a")[1] == 1
 
 

@@ -73,7 +73,7 @@ def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:
     check_above([to], above)
     refuse_hidden(store, layout, [path for path in ancestors(to) if path not in above])
     if node_exists(location.at(to)) or not all(store.is_empty(prefix) for prefix in layout.prefixes(to)):
-        raise already_there(location, to)
+        raise already_there(location.store, to)
     return above
 
 
@@ -123,4 +123,4 @@ def _write_documents(location: NodeLocation, to: str, documents: Mapping[str, by
         expect = put_expect(location.store, len(keys), overwrite=False)
         answers = location.store.put_many(keys, pieces_of(list(documents.values())), expect)
         if any(isinstance(answer, Changed) for answer in answers):
-            raise already_there(location, to)
+            raise already_there(location.store, to)

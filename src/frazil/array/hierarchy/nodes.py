@@ -354,7 +354,7 @@ def create_nodes(
     answers = store.put_many(keys, pieces_of(documents), put_expect(store, len(keys), overwrite))
     for path, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, Changed):
-            raise already_there(location, path)
+            raise already_there(location.store, path)
     beside = {layout.attributes_key(path): layout.emit_attributes(node) for path, node in nodes.items()}
     attributes = {key: text for key, text in beside.items() if key is not None and text is not None}
     if attributes:
@@ -435,7 +435,7 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
     keys = {key: path for path in paths for key in location.layout.document_keys(path)}
     for path, size in zip(keys.values(), location.store.sizes(list(keys)).tolist(), strict=True):
         if size >= 0:
-            raise already_there(location, path)
+            raise already_there(location.store, path)
 
 
 def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
@@ -449,16 +449,16 @@ def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: boo
     looks_below = isinstance(node, ArrayMetadata) and can.listable
     if layout.implicit_groups:
         if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another node may replace
-            raise already_there(location, path)
+            raise already_there(location.store, path)
         if looks_below and not store.is_empty(prefix):
             _remove_orphans(location, path)
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
-            raise already_there(location, path)
+            raise already_there(location.store, path)
     elif put_detects and len(layout.document_keys(path)) == 1:
         check_key(layout.document_keys(path)[0])
     elif (store.sizes(layout.document_keys(path)) >= 0).any():
-        raise already_there(location, path)
+        raise already_there(location.store, path)
 
 
 def _remove_orphans(location: NodeLocation, path: str) -> None:
@@ -470,7 +470,7 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
     versions = [version for page in pages for version in store.fetch(page, NO_SPANS).versions]
     _check_free(location, [path])
     if not store.capabilities.erasable:
-        raise already_there(location, path)
+        raise already_there(location.store, path)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
     there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
@@ -478,10 +478,10 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
         store.erase_many(left, [there[key] for key in left])
 
 
-def already_there(location: NodeLocation, path: str) -> AlreadyExistsError:
+def already_there(store: Store, path: str) -> AlreadyExistsError:
     """The error for a path that is taken."""
     return AlreadyExistsError(
-        f"something already exists in {location.store!r}",
+        f"something already exists in {store!r}",
         path=path or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

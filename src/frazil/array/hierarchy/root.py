@@ -285,9 +285,7 @@ def for_creation(
     check_flag(overwrite, "overwrite")
     if entry_point is not None:
         check_mapping(entry_point, "entry_point")
-    if entry_point is not None and chosen == 3:
-        raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
-    if entry_point is not None and chosen == 2:
+    if entry_point is not None and chosen in (2, 3):
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
     if location.nodes is not None:
         if entry_point is not None:
@@ -339,10 +337,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
         return None
     chosen = parsed_format(zarr_format)
     if chosen is None:
-        raise InvalidInputError(
-            f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
-            hint="Zarr v2 cannot be written yet" if isinstance(zarr_format, int) and zarr_format == 2 else None,
-        )
+        raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     return chosen
 
 

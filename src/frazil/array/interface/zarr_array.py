@@ -21,7 +21,7 @@ from frazil.record import Record
 from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Protocol, Self
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     SelectableT = TypeVar("SelectableT", bound=Selectable)
 
 else:
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     missing_names = LateModule("frazil.missing_names")
+    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
     v2_documents = LateModule("frazil.metadata.v2.documents")
@@ -90,8 +90,8 @@ class ArrayConfig(Record):
     write_empty_chunks: bool = False
 
 
-class ZarrArray(Handle):
-    """Base class of Array."""
+class ZarrNode(Handle):
+    """Names that arrays and groups have."""
 
     __slots__ = ()
 
@@ -99,31 +99,43 @@ class ZarrArray(Handle):
 
         def __getattr__(self, name: str) -> object:
             """The error for an unknown name; for one of zarr-python it names the equivalent."""
+            kind = type(self).__name__
             raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Array', name)}",
+                f"{kind!r} object has no attribute {name!r}{missing_names.hint(kind, name)}",
                 name=name,
                 obj=self,
             )
+
+    @property
+    def name(self) -> str:
+        """The path with a slash before it; "/" at the root."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self) -> str:
+        """Last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def store_path(self) -> StorePath:
+        """The store and the path in it, as a location."""
+        return StorePath(self.store, self.path)
+
+    def update_attributes(self, new_attributes: Mapping[str, object]) -> Self:
+        """Adds attributes, or replaces those of the same name; self."""
+        self.attrs.update(new_attributes)
+        return self
+
+
+class ZarrArray(ZarrNode):
+    """Base class of Array."""
+
+    __slots__ = ()
 
     def _repr_html_(self: Selectable) -> str:
         return html.array_html(self.metadata, self)
 
     # --- properties ----------------------------------------------------------------------------------------------------------------
-
-    @property
-    def name(self: Selectable) -> str:
-        """The path with a slash before it; "/" at the root."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self: Selectable) -> str:
-        """Last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def store_path(self: Selectable) -> StorePath:
-        """The store and the path in it, as a location."""
-        return StorePath(self.store, self.path)
 
     @property
     def size(self: Selectable) -> int:
@@ -192,13 +204,6 @@ class ZarrArray(Handle):
     def lazy(self: Selectable) -> lazy_view.LazyView:
         """A view whose selections compose without reading: `a.lazy[10:20][::-2]`. np.asarray reads it, assignment writes through."""
         return lazy_view.LazyView.of(self)
-
-    def update_attributes(  # noqa: PYI019 (a Selectable)
-        self: SelectableT, new_attributes: Mapping[str, object]
-    ) -> SelectableT:
-        """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new_attributes)
-        return self
 
     @property
     def config(self) -> ArrayConfig:

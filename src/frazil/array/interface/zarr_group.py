@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import check_above
-from frazil.array.tokens import Handle
+from frazil.array.interface.zarr_array import ZarrNode
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
@@ -69,7 +68,6 @@ else:
     _info = LateModule("frazil.array.info")
     data_source = LateModule("frazil.array.creation.data_source")
     html = LateModule("frazil.array.interface.html")
-    missing_names = LateModule("frazil.missing_names")
 
 
 def path_of(path: str | None, name: str | None) -> str:
@@ -84,35 +82,10 @@ def path_of(path: str | None, name: str | None) -> str:
     return path
 
 
-class ZarrGroup(Handle):
+class ZarrGroup(ZarrNode):
     """Base class of Group."""
 
     __slots__ = ()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """The error for an unknown name; for one of zarr-python it names the equivalent."""
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Group', name)}",
-                name=name,
-                obj=self,
-            )
-
-    @property
-    def name(self: Parent) -> str:
-        """The path with a slash before it; "/" at the root."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self: Parent) -> str:
-        """Last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def store_path(self: Parent) -> StorePath:
-        """The store and the path in it, as a location."""
-        return StorePath(self.store, self.path)
 
     def array_keys(self: Parent) -> Iterator[str]:
         """Names of the arrays among the direct members."""
@@ -133,11 +106,6 @@ class ZarrGroup(Handle):
     def nmembers(self: Parent, max_depth: int | None = 0) -> int:
         """Number of nodes below this group. max_depth: 0 for the direct members, None for all."""
         return sum(1 for _ in self.members(max_depth))
-
-    def update_attributes(self: ParentT, new_attributes: Mapping[str, object]) -> ParentT:  # noqa: PYI019 (as above)
-        """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new_attributes)
-        return self
 
     def get_array(self: Parent, path: str) -> Array:
         """The array at a path below this group. Raises NotFoundError, InvalidInputError for a group."""
@@ -207,17 +175,13 @@ class ZarrGroup(Handle):
         check_above(planned, planned)
         return groups, arrays
 
-    def create(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
+    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
+        """An older name of create_array, as is `create`. dtype: float64 if there is no data, as in zarr-python"""
         if arguments.get("data") is None and arguments.get("dtype") is None:
             arguments["dtype"] = "float64"
         return self.create_array(name, **arguments)
 
-    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
-        if arguments.get("data") is None and arguments.get("dtype") is None:
-            arguments["dtype"] = "float64"
-        return self.create_array(name, **arguments)
+    create = create_dataset
 
     def require_dataset(
         self: Parent,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from errno import EISDIR, ENOENT
+from errno import EISDIR
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, failure, folder_there, shard_replaced
 from frazil.array.shards.shard_indexes import IndexTables, Slot
-from frazil.errors import ConflictError, DataError, StoreError
+from frazil.errors import DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.late import LateModule
-from frazil.stores.array_storage.chunk_storage import KernelFiles
+from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import NO_SPANS, Columns
@@ -58,12 +58,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
         if rows is None or not len(rows):
             return rows is not None
     assert rows is not None
-    raise ConflictError(
-        f"a shard was replaced {READS.attempts} times while it was read",
-        key=_key(access, batch, rows[:1], 0),
-        path=access.path or "/",
-        hint="read again when its writer is done",
-    )
+    raise shard_replaced(access, _key(access, batch, rows[:1], 0))
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
@@ -164,12 +159,7 @@ class _Call:
         for row in np.flatnonzero(self._states[:, 0] == _kernel.SHARD_MISSING).tolist():
             key = located.key(row)
             if key is not None:
-                raise StoreError(
-                    "the object of a chunk reference is missing",
-                    errno=ENOENT,
-                    key=key,
-                    hint="restore it from a copy, or write the chunk again",
-                )
+                raise missing_object(key)
 
     def was_changing(self, failures: Sequence[tuple[int, int, str, list[int]]]) -> bool:
         """Whether shards that could not be read were being changed in place: when this returns, they are restored, or their writer has finished."""
@@ -188,13 +178,7 @@ class _Call:
         located = self._files.located
         key = located.key(shard) if located is not None else _key(self._access, self._batch, self._rows, shard)
         if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
-            return StoreError(
-                "a shard could not be read: there is a folder at its key",
-                errno=EISDIR,
-                key=key,
-                path=self._access.path or "/",
-                chunk=tuple(chunk),
-            )
+            return folder_there(self._access, key, tuple(chunk))
         error = failure(self._access, code, text, key, tuple(chunk))
         indexed = code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM)
         return shard_append.explained(self._access, error) if indexed else error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
 from frazil.array.io.task_costs import (
@@ -42,7 +42,7 @@ from frazil.array.shards.shard_lookup import (
 from frazil.array.shards.shard_objects import StoredObjects
 from frazil.codecs.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
-from frazil.errors import ConflictError, DataError, InvalidInputError
+from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.late import LateModule
 from frazil.record import Record
@@ -297,12 +297,7 @@ def _read_shards(
             return
         rows, shared = np.array(sorted(stale), np.int64), None
         del found
-    raise ConflictError(
-        f"a shard was replaced {READS.attempts} times while it was read",
-        key=access.storage.locate(batch.shards[rows[:1]]).key(0),
-        path=access.path or "/",
-        hint="read again when its writer is done",
-    )
+    raise shard_replaced(access, access.storage.locate(batch.shards[rows[:1]]).key(0))
 
 
 def _find(

@@ -166,9 +166,9 @@ def _append(
     chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], at), axis=1)
     rows: list[Columns] = []
     for i, end in enumerate((shards.sizes + np.diff(before)).tolist()):
-        mine = slice(first[i], first[i + 1])
+        shard_chunks = slice(first[i], first[i + 1])
         index = np.array([(len(buffers), i * indexes.shape[1], indexes.shape[1], end if level.at_end else 0)], np.int64)
-        rows.append(np.concatenate((chunks[mine][stored[mine]], index)))
+        rows.append(np.concatenate((chunks[shard_chunks][stored[shard_chunks]], index)))
     heads = np.full(len(rows), 0 if level.at_end else indexes.shape[1], np.int64)
     empty = np.flatnonzero((tables[:, :, 0] < 0).all(axis=1)).tolist()
     return tables, _changed(access, shards, rows, [*buffers, indexes.reshape(-1)], heads, empty)

@@ -5,18 +5,17 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from errno import EISDIR
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, failure, folder_there
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
-from frazil.errors import FrazilError, StoreError
+from frazil.errors import FrazilError
 from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 from frazil.late import LateModule
 from frazil.record import Record
@@ -153,13 +152,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
     level, count = access.chain.levels[0], len(coords)
     if FOLDER in fetched.status:
         i = list(fetched.status).index(FOLDER)
-        raise StoreError(
-            "a shard could not be read: there is a folder at its key",
-            errno=EISDIR,
-            key=located.key(i),
-            path=access.path or "/",
-            chunk=tuple(coords[i].tolist()),
-        )
+        raise folder_there(access, located.key(i), tuple(coords[i].tolist()))
     objects: Objects = StoredObjects(access.storage, located, fetched.versions, fetched)
     there = fetched.rows[:, 0] != _kernel.MISSING
     spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)

@@ -86,10 +86,10 @@ def _rounded_integers(bits: Array, keepbits: int, *, signed: bool) -> Array:
     made = bits.copy()
     for length in range(keepbits + 1, width + 1):  # length of the number up to its highest bit
         low, high = 1 << (length - 1), (1 << length) - 1
-        here = (bits >= bits.dtype.type(low)) & (bits <= bits.dtype.type(high))  # type: ignore[operator]
-        if here.any():
-            part, dropped = bits[here], np.full(1, length - keepbits, bits.dtype)
+        in_range = (bits >= bits.dtype.type(low)) & (bits <= bits.dtype.type(high))  # type: ignore[operator]
+        if in_range.any():
+            part, dropped = bits[in_range], np.full(1, length - keepbits, bits.dtype)
             down, rounded = part >> dropped << dropped, _rounded(part, dropped)  # type: ignore[operator]
             most = bits.dtype.type(2 ** (width - 1) - 1 if signed and length < width else 2**width - 1)
-            made[here] = np.where((rounded < down) | (rounded > most), down, rounded)  # type: ignore[operator]
+            made[in_range] = np.where((rounded < down) | (rounded > most), down, rounded)  # type: ignore[operator]
     return made

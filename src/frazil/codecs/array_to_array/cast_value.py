@@ -79,18 +79,18 @@ class CastValue(ArrayToArray):
     def decode(self, array: Array, spec: ChunkSpec, path: str = "cast_value") -> Array:
         return self._cast(array, spec.dtype, "decode", ChunkDecodeError, path)
 
-    def _cast(self, array: Array, target: Dtype, way: str, refusal: type[FrazilError], path: str) -> Array:
+    def _cast(self, array: Array, target: Dtype, direction: str, refusal: type[FrazilError], path: str) -> Array:
         out_of_range = self.out_of_range if self.out_of_range != "wrap" or is_integer(target) else None
         cast = _Cast(target, self.rounding, out_of_range, refusal)
-        if way not in self.scalar_map:
+        if direction not in self.scalar_map:
             return cast.all(array)
         made, left = np.zeros(array.shape, target), np.ones(array.shape, np.bool_)
-        for number, becomes in self.scalar_map[way]:
-            member_path = f"{path}.scalar_map.{way}"
+        for number, becomes in self.scalar_map[direction]:
+            member_path = f"{path}.scalar_map.{direction}"
             key, value = scalar_of(number, array.dtype, member_path), scalar_of(becomes, target, member_path)  # type: ignore[arg-type]
-            here = left & ((array == key) | ((array != array) & (key != key)))  # noqa: PLR0124  a NaN is not itself
-            made[here] = value
-            left &= ~here
+            equal = left & ((array == key) | ((array != array) & (key != key)))  # noqa: PLR0124  a NaN is not itself
+            made[equal] = value
+            left &= ~equal
         made[left] = cast.all(array[left])
         return made
 

@@ -221,8 +221,8 @@ class NumcodecsZfpy(ArrayToBytes):
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         zfpy = required("zfpy", self.name, "zfp")
-        bare, work = self._bare(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
-        return cast("bytes", zfpy.compress_numpy(work, write_header=True, **bare._arguments()))
+        codec, work = self._bare(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
+        return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments()))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         zfpy = required("zfpy", self.name, "zfp")

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from threading import Lock
-from typing import TYPE_CHECKING, Final, Protocol
+from tempfile import TemporaryFile
+from threading import Event, Lock
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil.api.nodes import create_array, create_group
+from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
@@ -45,11 +47,35 @@ _BYTES: Final = [{"name": "bytes", "configuration": {"endian": "little"}}]
 _VLEN: Final = ["vlen-utf8"]
 
 
+class _Spool:
+    """Decoded chunks of one array, by key, in a temporary file without a name."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._places: dict[str, tuple[int, int]] = {}
+        self._end = 0
+
+    def get(self, key: str) -> bytes | None:
+        if key not in self._places:
+            return None
+        start, length = self._places[key]
+        self._file.seek(start)
+        return self._file.read(length)
+
+    def put(self, key: str, chunk: bytes) -> None:
+        """Raises OSError, for example if the disk is full; then nothing is added."""
+        self._file.seek(self._end)
+        self._file.write(chunk)
+        self._file.flush()
+        self._places[key] = self._end, len(chunk)
+        self._end += len(chunk)
+
+
 class DecodedChunks:
     """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
 
-    def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack) -> None:
-        """files: closes the files that the libraries open."""
+    def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack, ended: Event) -> None:
+        """files: closes the files that are opened. ended: set when no more chunks are needed; then reads fail, so that a thread that reads many of them ends."""
         memory = MemoryStore()
         create_group(memory).create_arrays(
             {
@@ -61,12 +87,14 @@ class DecodedChunks:
         self._arrays: Final = {array.path: array for array in arrays}
         self._source: Final = source
         self._files: Final = files
+        self._ended: Final = ended
         self._readers: dict[str, BoxReader] = {}
+        self._spools: Final[dict[str, _Spool]] = {}
         self._last: tuple[str, bytes | None] = "", None  # slabs of an import are often parts of one chunk
         self._lock: Final = Lock()
 
     def get(self, key: str) -> bytes | None:
-        """The document or the chunk of a key. Raises the library's error for a damaged file as a DataError."""
+        """The document or the chunk of a key. Raises the library's error for a damaged file as a DataError, StoreError after the end."""
         if key in self._documents:
             return self._documents[key]
         path, mark, chunk_key = key.rpartition("/c")
@@ -81,10 +109,32 @@ class DecodedChunks:
             ]
         )
         with self._lock:
+            if self._ended.is_set():
+                raise StoreError("the import has ended", key=self._source.name, path=path)
             if self._last[0] != key:
                 self._last = "", None  # its memory is free before the next chunk is decoded
-                self._last = key, _encoded(array, self._reader(array)(box))
+                self._last = key, self._chunk(key, array, box)
             return self._last[1]
+
+    def spool(self, path: str) -> None:
+        """Keeps the chunks of an array in a temporary file, so that each is decoded once: for a copy that reads them several times."""
+        if path in self._arrays and self._arrays[path].chunked and path not in self._spools:
+            file = TemporaryFile()  # noqa: SIM115 # closed with `files`
+            self._spools[path] = _Spool(self._files.enter_context(file))
+
+    def _chunk(self, key: str, array: ScannedArray, box: tuple[slice, ...]) -> bytes | None:
+        spool = self._spools.get(array.path)
+        if spool is None:
+            return _encoded(array, self._reader(array)(box))
+        chunk = spool.get(key)
+        if chunk is None:
+            chunk = _encoded(array, self._reader(array)(box))
+            if chunk is not None:
+                try:
+                    spool.put(key, chunk)
+                except OSError:  # no room: later chunks are decoded as often as they are read
+                    pass
+        return chunk
 
     def list(self) -> list[str]:
         """The documents. Chunks are read by their keys, and not listed."""

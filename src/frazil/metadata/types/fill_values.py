@@ -142,8 +142,8 @@ def float_bits(value: float, size: int) -> int | None:
     kept, rest = divmod(int(fraction * 2.0**53), 1 << shift)
     half = 1 << (shift - 1)
     if rest == half:
-        beyond = _compare_magnitude(value, abs(number))
-        kept += beyond > 0 or (beyond == 0 and kept & 1)
+        order = _compare_magnitude(value, abs(number))
+        kept += order > 0 or (order == 0 and kept & 1)
     else:
         kept += rest > half
     bits = ((quantum - least) << (precision - 1)) + kept

@@ -134,7 +134,9 @@ class Task(Record):
         """Raises errors that would stop the run in its middle, if existing data is at risk: for damaged indexes, and for conflicting keys."""
         if self.in_place and not self.again:
             _check_free(self.store, self.plan)
-        if not self.in_place and not (self.replace and "shard index" in {way.way for way in self.plan.arrays.values()}):
+        if not self.in_place and not (
+            self.replace and "shard index" in {array.way for array in self.plan.arrays.values()}
+        ):
             return
         route = self._route(lambda _: None)
         for chunks in self._sweep():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from frazil.api.destinations import check_destination
-from frazil.array.arguments import check_flag
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
@@ -67,10 +67,9 @@ def copy(
     modification time, which a copy preserves; by the digest of an object store; for the chunks, manifests and snapshots of a repository, which never change, by
     size. No process should write to a hierarchy during the copy. A repository may receive commits; commits made after the copy began are not copied. Raises
     NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    report = checked_progress(progress)
     task = prepare_copy(source, destination, path=path, to=to, overwrite=overwrite, verify=verify, runtime=runtime)
-    return task.run(progress or _ignore)
+    return task.run(report)
 
 
 def prepare_copy(
@@ -228,9 +227,9 @@ def _listed(route: Route) -> Iterator[Merged]:
     """The names at the source; when a copy is resumed, with the listed facts about them at the destination."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     needs_digests = route.verify and not route.store.capabilities.direct
-    here = route.store.list_pages(route.root, details=route.again or needs_digests)
+    pages = route.store.list_pages(route.root, details=route.again or needs_digests)
     there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
-    for part in merge(here, there, route.root, route.to_root, timed=timed):
+    for part in merge(pages, there, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
 
 
@@ -251,10 +250,10 @@ def _into_session(route: Route, threads: CopyThreads) -> Done:
 def _references(route: Route) -> dict[str, bytes]:
     """Branches and tags as they are now: the objects that they refer to are listed later, so all of them are found. Removes other references that an
     interrupted copy wrote."""
-    here = _values(route.store, route.root)
+    references = _values(route.store, route.root)
     if route.again:
-        erase_names(route.to_store, route.to_root, differences(here, _values(route.to_store, route.to_root)))
-    return here
+        erase_names(route.to_store, route.to_root, differences(references, _values(route.to_store, route.to_root)))
+    return references
 
 
 def _values(store: Store, root: str) -> dict[str, bytes]:
@@ -277,7 +276,3 @@ def _write_references(route: Route, references: dict[str, bytes], report: Callab
             done = done.plus(Done(len(part), sum(map(len, values))))
     report(done.nbytes)
     return done
-
-
-def _ignore(nbytes: int) -> None:
-    """Progress is not reported."""

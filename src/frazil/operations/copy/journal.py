@@ -76,7 +76,7 @@ def put_journal(store: Store, root: str, journal: Journal, present: Version | No
     expect = present if store.capabilities.expects else ANY  # `put` requires more of the store
     answer = store.put_many([root + JOURNAL_NAME], pieces_of([journal.emit()]), [expect])[0]
     if isinstance(answer, Changed):
-        raise _taken(store, root)
+        raise _in_use_error(store, root)
     return answer
 
 
@@ -85,7 +85,7 @@ def require_only_journal(store: Store, root: str) -> None:
     keys = store.list_page(root, limit=2).keys
     if any(key != root + JOURNAL_NAME for key in keys):
         store.erase(root + JOURNAL_NAME)
-        raise _taken(store, root)
+        raise _in_use_error(store, root)
 
 
 def erase_journal(store: Store, root: str, journal: Journal) -> None:
@@ -95,10 +95,10 @@ def erase_journal(store: Store, root: str, journal: Journal) -> None:
     there = store.get_versioned(key)
     found = None if there is None else parse_journal(there[0])
     if there is None or (found is not None and found._replace(state=journal.state) != journal):
-        raise _taken(store, root)
+        raise _in_use_error(store, root)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
     if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
-        raise _taken(store, root)
+        raise _in_use_error(store, root)
 
 
 def forget_journal(store: Store, root: str, journal: Journal) -> None:
@@ -108,7 +108,7 @@ def forget_journal(store: Store, root: str, journal: Journal) -> None:
             erase_journal(store, root, journal)
 
 
-def _taken(store: Store, root: str) -> AlreadyExistsError:
+def _in_use_error(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"another process writes to the same destination, {store!r}",
         path=root or "/",

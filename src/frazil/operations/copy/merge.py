@@ -28,14 +28,14 @@ class Merged(Record):
 
 
 def merge(
-    here: Iterable[Page], there: Iterable[Page], root: str, to_root: str, *, timed: bool = False
+    source_pages: Iterable[Page], destination_pages: Iterable[Page], root: str, to_root: str, *, timed: bool = False
 ) -> Iterator[Merged]:
     """Both listings, by name below their roots, in parts: one for each page of the source. Pages are taken as they are needed.
 
     timed  whether times of change identify a copy: both stores keep them"""
-    coming = chain.from_iterable(_rows(page, to_root, timed) for page in there)
+    coming = chain.from_iterable(_rows(page, to_root, timed) for page in destination_pages)
     following = next(coming, None)
-    for page in here:
+    for page in source_pages:
         rows = list(_rows(page, root, timed))
         found: dict[str, ObjectFacts] = {}
         while rows and following is not None and following[0] <= rows[-1][0]:

@@ -170,13 +170,13 @@ def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
     """Whether digests prove that the destination has the bytes of the source: both stores report one, or one store does and the other's is computed here, if it
     needs no requests."""
     name, source, found = pair
-    here, there = digest_of(source.version), None if found is None else digest_of(found.version)
-    if here is not None and there is not None:
-        return here == there
-    if there is not None and route.store.capabilities.direct:
-        return _md5(route.store, route.root + name, limit) == there
-    if here is not None and route.to_store.capabilities.direct:
-        return _md5(route.to_store, route.to_root + name, limit) == here
+    digest, other = digest_of(source.version), None if found is None else digest_of(found.version)
+    if digest is not None and other is not None:
+        return digest == other
+    if other is not None and route.store.capabilities.direct:
+        return _md5(route.store, route.root + name, limit) == other
+    if digest is not None and route.to_store.capabilities.direct:
+        return _md5(route.to_store, route.to_root + name, limit) == digest
     return False
 
 
@@ -192,13 +192,13 @@ def _md5(store: Store, key: str, limit: int) -> bytes | None:
 
 
 def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit: int) -> bool:
-    here, there = store.fetch([key], NO_SPANS), to_store.fetch([to_key], NO_SPANS)
-    if here.sizes[0] != there.sizes[0]:
+    source_head, target_head = store.fetch([key], NO_SPANS), to_store.fetch([to_key], NO_SPANS)
+    if source_head.sizes[0] != target_head.sizes[0]:
         return False
     try:
         parts = zip(
-            pieces_of_object(store, key, here, limit // 2),
-            pieces_of_object(to_store, to_key, there, limit // 2),
+            pieces_of_object(store, key, source_head, limit // 2),
+            pieces_of_object(to_store, to_key, target_head, limit // 2),
             strict=True,
         )
         return all(a == b for a, b in parts)

@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import TypeAlias
 
 from frazil.api.destinations import check_destination
@@ -16,7 +17,14 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import NodeLocation, check_above, create_groups, drop_copies, find_nodes
+from frazil.array.hierarchy.nodes import (
+    NodeLocation,
+    already_there,
+    check_above,
+    create_groups,
+    drop_copies,
+    find_nodes,
+)
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.metadata.json_text import Json
@@ -37,7 +45,7 @@ from frazil.operations.copy.journal import (
 )
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
-from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
+from frazil.operations.slabs import SlabPlan, element_nbytes, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
@@ -130,7 +138,7 @@ def prepare_rechunk(
     )
     if isinstance(store, NodeStore):
         if not store.is_empty(root) and not overwrite:
-            raise _not_empty(store, root)
+            raise already_there(store, root)
         return RechunkTask(array, location, to, store, root, metadata, plan, None, ABSENT, names, overwrite)
     found = store.get_versioned(root + JOURNAL_NAME)
     noted = None if found is None else parse_journal(found[0])
@@ -138,7 +146,7 @@ def prepare_rechunk(
     is_empty = store.is_empty(root)
     again = own is not None and not own.emptying
     if own is None and not is_empty and not overwrite:
-        raise _not_empty(store, root)
+        raise already_there(store, root)
     replaces = not is_empty and not again
     check_destination(
         location, store, root, overwrite=replaces and own is None, may_be_repository=is_empty or own is not None
@@ -178,9 +186,9 @@ class RechunkTask(Record):
         """The planned rechunk."""
         return self._report(0.0, dry_run=True)
 
-    def run(self, report: Callable[[int], object]) -> Rechunked:
+    def run(self, report: Callable[[int], object], ended: Event | None = None) -> Rechunked:
         """Runs the rechunk. report is called, by this thread, with the bytes of elements written since the last call. May be interrupted anywhere, and run
-        again."""
+        again. ended: set when an interrupt or error ends the reading of the array before its end."""
         begun = time.monotonic()
         if self.journal is None:
             target = create_array(
@@ -189,7 +197,7 @@ class RechunkTask(Record):
                 overwrite=self.replaces,
                 **_arguments(self.metadata, self.array),  # type: ignore[arg-type]
             )
-            self._write(target, report, None, None)
+            self._write(target, report, None, None, ended)
             return self._report(time.monotonic() - begun)
         store, root, journal, held = self.store, self.root, self.journal, self.held
         if self.replaces:
@@ -200,7 +208,7 @@ class RechunkTask(Record):
         try:
             if not journal.state:
                 require_only_journal(store, root)
-            self._write(Array(self._node_location(), self.metadata, documented=False), report, journal, version)
+            self._write(Array(self._node_location(), self.metadata, documented=False), report, journal, version, ended)
             self._finish()
         except FrazilError:
             forget_journal(store, root, journal)
@@ -215,7 +223,12 @@ class RechunkTask(Record):
         )
 
     def _write(
-        self, target: Array, report: Callable[[int], object], journal: Journal | None, version: Version | None
+        self,
+        target: Array,
+        report: Callable[[int], object],
+        journal: Journal | None,
+        version: Version | None,
+        ended: Event | None,
     ) -> None:
         """Writes slab by slab. Half of the bytes is for the slab, or for two slabs if the next is read while one is written. One eighth each is for reads and
         writes in flight: clients of remote stores hold up to twice as much, and release memory with a delay."""
@@ -226,7 +239,7 @@ class RechunkTask(Record):
             target = Array(target._location._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
         done = _done(journal)
         prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
-        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch):
+        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch, ended=ended):
             target[slab.box] = slab.values
             if journal is not None:
                 journal = journal._replace(state=_state(self.plan, slab.number + 1))
@@ -310,14 +323,6 @@ def _check_location(store: Store, root: str) -> None:
         refuse_hidden(store, node_location.layout, set(above) - there.keys())
 
 
-def _not_empty(store: Store, root: str) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"something already exists in {store!r}",
-        path=root or "/",
-        hint="choose another location, or replace it with overwrite=True",
-    )
-
-
 # --- metadata and plan -----------------------------------------------------------------------------------------------------------------
 
 
@@ -368,7 +373,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
     inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
     if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
         half = max(half, inner.nbytes)
-    arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
+    arguments = array.shape, element_nbytes(array), grid_extents(made), array.chunks
     one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
     return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -101,15 +102,17 @@ class Listener(ThreadingHTTPServer):
         self.shutdown()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """The next connection. If the process has no free file for it, a waiting connection is cut, and the server pauses: otherwise the system would offer the
-        same connection again at once."""
+        """The next connection. If the process has no free file or memory for it, a waiting connection is cut, and the server pauses: otherwise the system would
+        offer the same connection again at once. Raises only OSError: any other error would end the server."""
         try:
             return super().get_request()
-        except OSError as error:
-            if error.errno in _SCARCE:
+        except (OSError, MemoryError) as error:
+            if isinstance(error, MemoryError) or error.errno in _SCARCE:
                 self.cut_idle()
                 self._ending.wait(_LOOK_SECONDS)
-            raise
+            # socketserver goes on after an OSError alone
+            refused = OSError(ENOMEM, "no memory for a connection") if isinstance(error, MemoryError) else error
+            raise refused from None
 
     def process_request(self, request: object, client_address: object) -> None:
         """Handles a connection in its own thread, when the number of connections allows it. The connection that has waited longest for a request is cut to make
@@ -171,10 +174,11 @@ class Listener(ThreadingHTTPServer):
                 _cut(connection)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Reports an error in a line instead of a traceback; nothing for a lost connection."""
+        """Reports an error in a line instead of a traceback; nothing for a lost connection. An error of the report does not end the server."""
         error = sys.exception()
         if isinstance(error, Exception) and (not isinstance(error, OSError) or isinstance(error, NotFoundError)):
-            self.served.failed(error)
+            with suppress(Exception):
+                self.served.failed(error)
 
 
 def _cut(connection: socket.socket) -> None:

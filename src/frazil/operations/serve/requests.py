@@ -117,9 +117,9 @@ def read_request(
         return key
     page = key == "" or key.endswith("/")
     if not page and not is_served(key):
-        return nothing_there()
+        return not_found()
     if page and "text/html" not in fields.get("accept", "").lower():
-        return nothing_there()
+        return not_found()
     range_field = None if method == "HEAD" or page else fields.get("range")  # only GET has ranges
     return Request(
         method == "HEAD",
@@ -200,8 +200,8 @@ def _key(target: str) -> str | Answer:
         if key.removesuffix("/"):
             check_key(key.removesuffix("/"))
     except InvalidInputError:
-        return nothing_there()  # no key has an empty component
-    return nothing_there() if key == "/" else key
+        return not_found()  # no key has an empty component
+    return not_found() if key == "/" else key
 
 
 def parse_range(text: str) -> ByteRange | None:
@@ -256,7 +256,7 @@ def speculative_span(request: Request, most: int) -> Span | None:
     return (-last, last) if last and last <= most else None
 
 
-def share(answer: Answer, origin: str | None, allowed: Collection[str]) -> Answer:
+def with_cors(answer: Answer, origin: str | None, allowed: Collection[str]) -> Answer:
     """The answer, with the headers that allow the page of an origin to read it, if the user allows this (CORS); "*" allows all. Without them, pages of other
     servers cannot even show it."""
     if not allowed:
@@ -338,6 +338,6 @@ def refusal(status: int, reason: str, *headers: Header) -> Answer:
     return Answer(status, (*_EVERYWHERE, *headers, *kind), text)
 
 
-def nothing_there() -> Answer:
+def not_found() -> Answer:
     """The answer for a key without a value."""
     return refusal(404, "nothing is here", ("Cache-Control", "no-cache"))

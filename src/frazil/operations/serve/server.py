@@ -25,11 +25,11 @@ from frazil.operations.serve.requests import (
     Request,
     answer_page,
     answer_value,
-    nothing_there,
+    not_found,
     read_request,
     refusal,
-    share,
     speculative_span,
+    with_cors,
 )
 from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
@@ -234,7 +234,7 @@ class _Served(Record):
         """The answer to a request, and the bytes of its span. The first bytes are already read, so that an unreadable value also gives an answer."""
         answer, pieces = self._answer(read_request(method, target, headers, needs_host=needs_host, is_own=is_own))
         origin = next((value for name, value in headers if name.lower() == "origin"), None)
-        return share(answer, origin, self.cors), pieces
+        return with_cors(answer, origin, self.cors), pieces
 
     def _answer(self, request: Request | Answer) -> tuple[Answer, Iterator[bytes]]:
         if isinstance(request, Answer):
@@ -247,14 +247,14 @@ class _Served(Record):
             if _cannot_be(key, error):
                 return refusal(400, "the address is not a key of this store"), iter(())
             if _leaves_folder(error):
-                return nothing_there(), iter(())
+                return not_found(), iter(())
             self.failed(error)
             return refusal(500, "the store failed; the server's standard error says why"), iter(())
 
     def _value(self, store: Store, request: Request) -> tuple[Answer, Iterator[bytes]]:
         """The answer with a value. Tries again if the value is replaced between its look-up and the first bytes."""
         if not self.nodes.serves(store, self.prefix + request.key):
-            return nothing_there(), iter(())
+            return not_found(), iter(())
         document = self.consolidated.document(store, self.prefix + request.key)
         if document is not None:
             answer = answer_value(request, len(document), etag_of(request.key, document))
@@ -274,7 +274,7 @@ class _Served(Record):
                 continue
         else:
             raise replaced("the value was", request.key)
-        return nothing_there(), iter(())
+        return not_found(), iter(())
 
     def _page(self, store: Store, path: str) -> Answer:
         """The page at a path ("" or ending in "/"): the nodes there, or the served names if there is none."""
@@ -282,7 +282,7 @@ class _Served(Record):
             node = open_node(store, path=self.prefix + path)
         except NotFoundError:
             lines = [describe(name[len(path) :], None) for name in self._names(store, path)]
-            return answer_page(draw_page(path, lines)) if lines else nothing_there()
+            return answer_page(draw_page(path, lines)) if lines else not_found()
         if isinstance(node, Group):
             lines = [describe(name, below) for name, below in node.tree(LEVELS - 1).nodes]
         else:

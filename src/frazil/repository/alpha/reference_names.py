@@ -43,23 +43,23 @@ def _valid_folder(name: str) -> tuple[RefKind, str] | None:
 def unread_refs(files: Files) -> list[UnreadRef]:
     """As RepositoryFormat.unread_refs: names in refs/, and the files of branches and tags that have letters in another case, as after a copy over a file system
     that does not keep the case; or the folder, if it has no file that is read."""
-    place = files.key(REFS)
+    prefix = files.key(REFS)
     found = [
-        UnreadRef(place + name, _in_right_case(name)) for name in files.store.list_names(place) if _is_unread(name)
+        UnreadRef(prefix + name, _in_right_case(name)) for name in files.store.list_names(prefix) if _is_unread(name)
     ]
     of_folders: dict[str, list[str]] = {}
-    for page in files.store.list_pages(place):
+    for page in files.store.list_pages(prefix):
         for key in page.keys:
-            folder, _, name = key[len(place) :].partition("/")
+            folder, _, name = key[len(prefix) :].partition("/")
             if name and name != GUARD and _valid_folder(folder) is not None:
                 of_folders.setdefault(folder, []).append(name)
     for folder, names in of_folders.items():
         kind, ref = _valid_folder(folder) or ("", "")
         read = [name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)]
         changed = [name for name in names if name not in read and _is_changed(kind, name)]
-        found += [UnreadRef(f"{place}{folder}/{name}", f"{kind} {ref}") for name in changed]
+        found += [UnreadRef(f"{prefix}{folder}/{name}", f"{kind} {ref}") for name in changed]
         if not read and not changed:
-            found.append(UnreadRef(f"{place}{folder}/", ""))
+            found.append(UnreadRef(f"{prefix}{folder}/", ""))
     return found
 
 

@@ -154,8 +154,8 @@ def _refuse_unlisted(files: RepositoryFiles, folders: Sequence[Folder], listed: 
     """Raises FormatError for a folder or link in the place of a file, which a listing does not show."""
     store = files.store
     for folder in folders:
-        place = files.key(f"{FOLDER}{folder}/")
-        for name in store.list_names(place):
+        prefix = files.key(f"{FOLDER}{folder}/")
+        for name in store.list_names(prefix):
             record = f"{FOLDER}{folder}/{name.removesuffix('/')}"
             if record in listed or not len(ids_of_names([name.removesuffix("/")])[1]):
                 continue

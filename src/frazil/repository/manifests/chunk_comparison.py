@@ -107,9 +107,9 @@ def _common(old: Listed, new: Listed) -> list[ObjectId]:
         return []  # each array has its own references in it
     ours, theirs = ([reference.id for reference in side.manifests] for side in (old, new))
     both = set(ours) & set(theirs)
-    here, there = ([at for at in dict.fromkeys(side) if at in both] for side in (ours, theirs))
-    if here == there:
-        return here
+    our_order, their_order = ([at for at in dict.fromkeys(side) if at in both] for side in (ours, theirs))
+    if our_order == their_order:
+        return our_order
     count = 0
     while ours[-count - 1] == theirs[-count - 1]:
         count += 1

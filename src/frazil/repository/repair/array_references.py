@@ -224,19 +224,19 @@ class _Building:
                 decided |= _may_have(piece, chunks)
                 continue
             at = ChunkIndex(piece.chunks).find(chunks)
-            here = np.flatnonzero((at >= 0) & ~decided)
-            decided[here] = True
-            rows = at[here]
-            of_file = (piece.rows.ids[rows] == bad.ids[here]).all(axis=1) & (bad.kinds[here] == NATIVE)
-            identical = of_file & (piece.rows.offsets[rows] == bad.offsets[here])
-            identical &= piece.rows.lengths[rows] == bad.lengths[here]
+            undecided = np.flatnonzero((at >= 0) & ~decided)
+            decided[undecided] = True
+            rows = at[undecided]
+            of_file = (piece.rows.ids[rows] == bad.ids[undecided]).all(axis=1) & (bad.kinds[undecided] == NATIVE)
+            identical = of_file & (piece.rows.offsets[rows] == bad.offsets[undecided])
+            identical &= piece.rows.lengths[rows] == bad.lengths[undecided]
             fits = piece.good[rows] & ~identical
             if same:
                 fits &= of_file
             taken = np.zeros(len(piece.chunks), np.bool_)
             taken[rows[fits]] = True
             self._add(piece.rows, piece.chunks, taken)
-            found[here[fits]] = True
+            found[undecided[fits]] = True
         return found
 
     # --- damaged manifests

@@ -182,8 +182,8 @@ class ArrayChunks:
             coords = no_coordinates(self._rank) if lookup.base is None else lookup.base.holding(file)
             if lookup.changed is not None:
                 rows = lookup.changed.selected(lookup.changed.current())
-                mine = (rows.ids == np.frombuffer(file, np.uint8)).all(axis=1)
-                coords = np.concatenate((coords, rows.coordinates[mine]))
+                matches = (rows.ids == np.frombuffer(file, np.uint8)).all(axis=1)
+                coords = np.concatenate((coords, rows.coordinates[matches]))
             located = lookup.locate(coords := sorted_coordinates(coords))
         there = np.flatnonzero(located.kind == STORED).tolist()
         found = [row for row in there if located.names[located.object[row]] == key]

@@ -51,14 +51,14 @@ class ChunkLookup(Record):
         """Finds chunks, int64[n, d]. Each chunk file and location is listed once."""
         changed, base, changes, count = self.changed, self.base, self.changes, len(coordinates)
         placed = _Placed(count)
-        mine = np.full(count, -1, np.int64) if changed is None else changed.find(coordinates)
-        found = np.flatnonzero(mine >= 0)
+        changed_rows = np.full(count, -1, np.int64) if changed is None else changed.find(coordinates)
+        found = np.flatnonzero(changed_rows >= 0)
         if changed is not None and len(found):
             segment, location = changes.pending.segments.__getitem__, changes.locations.__getitem__
-            placed.take(found, changed.selected(mine[found]), segment, location, changes.location_checks)
+            placed.take(found, changed.selected(changed_rows[found]), segment, location, changes.location_checks)
         part, row = np.full((2, count), -1, np.int64)
         if base is not None and len(found) < count:
-            left = np.flatnonzero(mine < 0)
+            left = np.flatnonzero(changed_rows < 0)
             part[left], row[left] = base.find(coordinates if len(left) == count else coordinates[left])
             for number in np.unique(part[part >= 0]).tolist():
                 of_part = np.flatnonzero(part == number)
@@ -67,17 +67,17 @@ class ChunkLookup(Record):
                 inline = [manifest.inline].__getitem__
                 placed.take(of_part, rows, inline, manifest.location, base.checks(number))
         generations = (0 if changed is None else changed.generation, changes.generation)
-        columns = placed.kind, placed.ids, placed.offsets, placed.lengths, (mine, part, row), generations
+        columns = placed.kind, placed.ids, placed.offsets, placed.lengths, (changed_rows, part, row), generations
         return placed.located(self.files, coordinates, _Versions(count, partial(_versions, *columns)))
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located | None:
         """As locate, for one chunk, by plain numbers; None if it is in a file elsewhere."""
         changed, base, changes = self.changed, self.base, self.changes
-        mine = -1 if changed is None else changed.find_one(coordinates)
-        if changed is not None and mine >= 0:
-            kind, file, number, offset, length = changed.row(mine)
+        changed_row = -1 if changed is None else changed.find_one(coordinates)
+        if changed is not None and changed_row >= 0:
+            kind, file, number, offset, length = changed.row(changed_row)
             buffer = changes.pending.segments[number] if kind == PENDING else None
-            version = changed_version(changed.generation, mine)
+            version = changed_version(changed.generation, changed_row)
         else:
             part, row = (-1, -1) if base is None else base.find_one(coordinates)
             if base is None or row < 0:

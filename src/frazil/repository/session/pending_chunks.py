@@ -140,8 +140,10 @@ def _write_packs(
     files.store.put_own(names, values)
     ranked = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
-        mine = ranked[low:high]
-        part.change.changed_references().assign_objects(part.numbers, packs.offset[mine], ids=ids[packs.pack[mine]])
+        pack_rows = ranked[low:high]
+        part.change.changed_references().assign_objects(
+            part.numbers, packs.offset[pack_rows], ids=ids[packs.pack[pack_rows]]
+        )
 
 
 def _order(part: _Waiting, by: PackingOrder | None) -> Columns:

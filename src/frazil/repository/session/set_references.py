@@ -86,13 +86,13 @@ def set_adopted(
     if size < 0:
         raise NotFoundError("there is no such chunk file", key=key, hint="adopt_file makes one")
     ends = made.offsets + made.lengths
-    beyond = np.flatnonzero(ends > size)
-    if len(beyond):
+    too_long = np.flatnonzero(ends > size)
+    if len(too_long):
         raise InvalidInputError(
-            f"it ends at byte {int(ends[beyond[0]])}, and the file has {size} bytes",
+            f"it ends at byte {int(ends[too_long[0]])}, and the file has {size} bytes",
             key=key,
             path="/" + path,
-            chunk=tuple(made.coordinates[beyond[0]].tolist()),
+            chunk=tuple(made.coordinates[too_long[0]].tolist()),
         )
     transaction.needs_check = True
     transaction.set_rows("/" + path, _rows(made, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))

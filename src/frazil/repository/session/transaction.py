@@ -138,9 +138,9 @@ class Transaction(SessionState):
         coordinates = np.zeros((0, len(old.shape)), np.int64) if stored is None else stored.coordinates()
         if touched.references is not None:
             coordinates = np.concatenate((coordinates, touched.references.columns.coordinates))
-        beyond = coordinates[~within(coordinates, grid_of(old)) & within(coordinates, grid_of(new))]
-        if len(beyond):
-            touched.changed_references().set(removed_rows(sorted_coordinates(beyond)))
+        outside = coordinates[~within(coordinates, grid_of(old)) & within(coordinates, grid_of(new))]
+        if len(outside):
+            touched.changed_references().set(removed_rows(sorted_coordinates(outside)))
 
     def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, and if the old node is of another kind."""

@@ -41,16 +41,16 @@ class VirtualFiles:
         found: list[tuple[str, NDArray[np.bool_]]] = []
         stops = manifest.offsets[rows] + manifest.lengths[rows]
         for number, name in names.items():
-            mine, state = virtual & (numbers == number), self._states[plain_location(name)]
+            affected, state = virtual & (numbers == number), self._states[plain_location(name)]
             if isinstance(state, str):
-                found.append((f"{plain_location(name)}: {state}", mine))
+                found.append((f"{plain_location(name)}: {state}", affected))
                 continue
             change = None if (check := manifest.checks.get(name)) is None else what_differs(check, state)
             if change is not None:
-                found.append((f"{plain_location(name)} has changed: {change}", mine))
+                found.append((f"{plain_location(name)} has changed: {change}", affected))
             elif state.size >= 0:
-                beyond = mine & (stops > state.size)
-                found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", beyond))
+                too_long = affected & (stops > state.size)
+                found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", too_long))
         return found
 
     def _look_up(self, locations: list[str]) -> None:

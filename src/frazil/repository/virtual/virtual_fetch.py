@@ -165,9 +165,9 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
             raise _changed(locations[name], change)
     if len(spans):
         size, (_, start, length) = fetched.sizes[spans[:, 0]], spans.T
-        beyond = np.flatnonzero((size >= 0) & (start >= 0) & ((start > size) | (length > size - start)))
-        if beyond.size:
-            row = int(beyond[0])
+        too_long = np.flatnonzero((size >= 0) & (start >= 0) & ((start > size) | (length > size - start)))
+        if too_long.size:
+            row = int(too_long[0])
             raise _changed(
                 locations[names[int(spans[row, 0])]],
                 f"{length[row]} bytes at {start[row]} are requested, and it has {size[row]}",

@@ -6,12 +6,14 @@ Chunks that share objects or are inline are fetched by shared_objects.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from errno import ENOENT
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.errors import StoreError
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
@@ -361,6 +363,16 @@ def _bounded(spans: Columns, largest: int) -> Columns:
     bounded = spans.copy()
     bounded[spans[:, 2] == -1, 2] = up_to(largest)
     return bounded
+
+
+def missing_object(key: str) -> StoreError:
+    """The error for a chunk whose object was lost."""
+    return StoreError(
+        "the object of a chunk reference is missing",
+        errno=ENOENT,
+        key=key,
+        hint="restore it from a copy, or write the chunk again",
+    )
 
 
 def fetch_spans(

@@ -5,13 +5,11 @@ Located, and chunks in objects of their own, are in chunk_storage.py."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from errno import ENOENT
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import StoreError
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,
@@ -20,6 +18,7 @@ from frazil.stores.array_storage.chunk_storage import (
     Located,
     as_objects,
     fetch_spans,
+    missing_object,
 )
 from frazil.stores.port import KernelRoot
 from frazil.stores.store import Store
@@ -138,12 +137,7 @@ def _fetch_objects(
     if located.must_exist:
         for name, status in zip(located.names, fetched.status, strict=True):
             if status in (ABSENT_KEY, FOLDER):
-                raise StoreError(
-                    "the object of a chunk reference is missing",
-                    errno=ENOENT,
-                    key=name,
-                    hint="restore it from a copy, or write the chunk again",
-                )
+                raise missing_object(name)
     return fetched
 
 

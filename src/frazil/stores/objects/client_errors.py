@@ -37,7 +37,7 @@ _CREDENTIAL_CODES: Final = {
     "TokenRefreshRequired",
     "XAdminUserNotFound",
 }  # codes of invalid credentials, whatever the status is
-_CLOCK_CODES: Final = {"RequestTimeTooSkewed", "RequestExpired"}
+_CLOCK: Final = {"RequestTimeTooSkewed", "RequestExpired"}
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _NO_BLOB: Final = re.compile(r"Bulk delete request failed for key .*: The specified blob does not exist", re.DOTALL)
@@ -122,7 +122,7 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
         reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be obtained", _HINTS["token"]
-    elif code and code[1] in _CLOCK_CODES:
+    elif code and code[1] in _CLOCK:
         reason, hint = f"the server does not permit it ({answer})", _HINTS["clock"]
     elif code and (code[1] in _CREDENTIAL_CODES or (code[1] == "AccessDenied" and not status)):
         reason, hint = f"the server does not permit it ({answer})", _HINTS["403"]
@@ -153,8 +153,8 @@ def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        asked = f" and asks to wait {wait:.0f} s" if wait else ""
-        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
+        delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 

@@ -6,6 +6,7 @@ and how their answers are combined, is in object_store.py; files of web servers 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from obstore import GetResult, ObjectMeta
 
@@ -54,40 +55,66 @@ class Answer(Record):
     version_may_repeat: bool = False
 
 
-_ABSENT: Final = Answer("absent")
-_CHANGED: Final = Answer("changed")
+ABSENT_ANSWER: Final = Answer("absent")
+CHANGED_ANSWER: Final = Answer("changed")
 
 
-def read_suffix(
-    request: RangeRequest,
-    get: Callable[[int], Answer] | None,
-    look_up: Callable[[RangeRequest], Answer],
-    read_range: Callable[[RangeRequest], Answer],
-) -> Answer:
-    """The answer for a range that begins at an offset counted from the end. If only the beginning of the suffix is wanted, a short suffix is read whole, and
-    cut.
+class RangeReader(ABC):
+    """Reads ranges of the objects of one server. Finds out whether the server has ranges that count from the end."""
 
-    get         requests that many last bytes; None: the server does not support such ranges, and the size is requested first
-    look_up     returns size and version of the object
-    read_range  reads a range that begins at an offset counted from the start"""
-    count, length = min(-request.start, _LAST_BYTE), request.length
-    whole = length < 0 or length >= count
-    if get is not None and (whole or count <= _LONG_SUFFIX):
-        found = get(count)
-        if found.state != "found" or whole:
-            return found
-        return found._replace(data=found.data[: clip_span(request.start, length, found.size)[1]])
-    for _ in attempts(READS):
-        head = look_up(request._replace(length=0))
-        if head.state != "found":
+    __slots__ = ("_limit", "_suffixes")
+
+    def __init__(self, limit: int, *, suffixes: bool) -> None:
+        """limit: bytes of one answer if the caller does not know how many it wants."""
+        self._limit, self._suffixes = limit, suffixes
+
+    def answer(self, request: RangeRequest) -> Answer:
+        """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
+        if request.length == 0:
+            return self._look_up(request)
+        return self._suffix(request) if request.start < 0 else self._range(request)
+
+    @abstractmethod
+    def _look_up(self, request: RangeRequest) -> Answer:
+        """Size and version of the object."""
+
+    @abstractmethod
+    def _range(self, request: RangeRequest) -> Answer:
+        """A range that begins at an offset counted from the start."""
+
+    @abstractmethod
+    def _last(self, request: RangeRequest, count: int) -> Answer:
+        """That many last bytes."""
+
+    def _suffix(self, request: RangeRequest) -> Answer:
+        """A range that begins at an offset counted from the end. If only the beginning of the suffix is wanted, a short suffix is read whole, and cut. The size is
+        requested first where the server has no such ranges."""
+        count, length = min(-request.start, _LAST_BYTE), request.length
+        whole = length < 0 or length >= count
+        if self._suffixes and (whole or count <= _LONG_SUFFIX):
+            found = self._last(request, count)
+            if found.state != "found" or whole:
+                return found
+            return found._replace(data=found.data[: clip_span(request.start, length, found.size)[1]])
+        for _ in attempts(READS):
+            head = self._look_up(request._replace(length=0))
+            if head.state != "found":
+                return head
+            start, length = clip_span(request.start, request.length, head.size)
+            if length == 0:
+                return head
+            part = self._range(RangeRequest(request.key, start, length, head.version))
+            if part.state == "found" or request.expect is not None:
+                return part
+        return CHANGED_ANSWER
+
+    def _outside(self, request: RangeRequest) -> Answer:
+        """The answer where the server has no such range."""
+        head = self._look_up(request._replace(length=0))
+        if request.start >= 0 or head.size <= 0:
             return head
-        start, length = clip_span(request.start, request.length, head.size)
-        if length == 0:
-            return head
-        part = read_range(RangeRequest(request.key, start, length, head.version))
-        if part.state == "found" or request.expect is not None:
-            return part
-    return _CHANGED
+        self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
+        return self._suffix(request)
 
 
 def most_bytes(request: RangeRequest, limit: int) -> int | None:
@@ -158,30 +185,21 @@ def update_mode(version: Version) -> dict[str, str]:
     return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
-class ObjectReader:
-    """Reads through one client. Finds out whether its server has suffix ranges."""
+class ObjectReader(RangeReader):
+    """Reads through one client. Objects larger than `limit` are read in parts of this size."""
 
-    __slots__ = ("_below", "_clients", "_limit", "_reader", "_suffixes")
+    __slots__ = ("_below", "_clients", "_reader")
 
     def __init__(self, clients: Clients, limit: int) -> None:
-        """limit: bytes of one answer if the caller does not know how many it wants; larger objects are read in parts of this size."""
-        self._clients, self._limit = clients, limit
+        super().__init__(limit, suffixes=clients.kind != "AzureStore")
+        self._clients = clients
         self._reader, self._below = clients.connection.reader, clients.below
-        self._suffixes = clients.kind != "AzureStore"
-
-    def answer(self, request: RangeRequest) -> Answer:
-        """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
-        if request.length == 0:
-            return self._look_up(request)
-        if request.start >= 0:
-            return self._range(request)
-        return self._suffix(request)
 
     def _look_up(self, request: RangeRequest) -> Answer:
         """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
         seen = self._range(RangeRequest(request.key, 0, 1))
         if seen.state == "found" and request.expect not in {None, seen.version}:
-            return _CHANGED
+            return CHANGED_ANSWER
         return seen._replace(data=b"")
 
     def _version(self, meta: ObjectMeta, key: str) -> Version | None:
@@ -237,13 +255,10 @@ class ObjectReader:
                 return first._replace(data=whole.data)
             if request.expect is not None:
                 break
-        return _CHANGED
+        return CHANGED_ANSWER
 
-    def _suffix(self, request: RangeRequest) -> Answer:
-        def get(count: int) -> Answer:
-            return self._get(request, {"range": {"suffix": count}})
-
-        return read_suffix(request, get if self._suffixes else None, self._look_up, self._range)
+    def _last(self, request: RangeRequest, count: int) -> Answer:
+        return self._get(request, {"range": {"suffix": count}})
 
     def _get(self, request: RangeRequest, options: Mapping[str, object]) -> Answer:
         import obstore
@@ -281,7 +296,7 @@ class ObjectReader:
         meta = result.meta
         version = self._version(meta, request.key)
         if request.expect is not None and version != request.expect:
-            return _CHANGED
+            return CHANGED_ANSWER
         first, last = result.range  # never more than requested: the client checks it
         if request.start < 0:
             check_length(last - first, None, request.key, self._clients.url)
@@ -295,20 +310,16 @@ class ObjectReader:
         meaning = meaning_of(error)
         if meaning == "absent":
             self._clients.connection.answered_as_a_store = True
-            return _ABSENT
+            return ABSENT_ANSWER
         if meaning == "changed" and request.expect is not None:
-            return _CHANGED
+            return CHANGED_ANSWER
         if meaning == "range" and request.start == 0:  # as of every empty object
             result = self._opened(request.key)
             if result is None:
-                return _ABSENT
+                return ABSENT_ANSWER
             return Answer("found", b"", self._version(result.meta, request.key), result.meta["size"])
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
-            head = self._look_up(request._replace(length=0))
-            if request.start >= 0 or head.size <= 0:
-                return head
-            self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
-            return self._suffix(request)
+            return self._outside(request)
         raise failure(error, "could not be read", request.key, self._clients.url) from None
 
 

@@ -183,10 +183,10 @@ class WebClient:
         failed: StoreError | None = None
         wait = 0.0
 
-        def least_pause() -> float:
+        def requested_delay() -> float:
             return wait
 
-        for attempt in attempts(self.options.backoff, least_pause):
+        for attempt in attempts(self.options.backoff, requested_delay):
             wait = 0.0
             try:
                 try:
@@ -317,10 +317,10 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     """How many seconds a server asks to wait: a number, or a time by its own clock (RFC 9110, section 10.2.3). 0 if it asks for nothing, or for something else."""
-    value = headers.get("retry-after", "").strip()
-    if _SIZE.fullmatch(value):
-        return float(value)
-    then, now = http_time(value), http_time(headers.get("date"))
+    told = headers.get("retry-after", "").strip()
+    if _SIZE.fullmatch(told):
+        return float(told)
+    then, now = http_time(told), http_time(headers.get("date"))
     return 0.0 if then is None else max(then - (time.time() if now is None else now), 0.0)
 
 

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import StoreError
 from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
+    ABSENT_ANSWER,
+    CHANGED_ANSWER,
     SHORT,
     Answer,
+    RangeReader,
     RangeRequest,
     check_length,
     condition_of,
     most_bytes,
-    read_suffix,
 )
 from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
@@ -35,9 +37,6 @@ _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compr
 _NO_HEADS: Final = frozenset({405, 501})  # of servers that know GET alone
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
-_ABSENT: Final = Answer("absent")
-_CHANGED: Final = Answer("changed")
-
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
     """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have it too
@@ -51,27 +50,33 @@ def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, 
     return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
 
 
-class WebReader:
-    """Reads files through one client. Finds out whether its server has ranges that count from the end."""
+def _part_of(answer: WebAnswer) -> tuple[int, ...]:
+    """The first and the last byte in a response with a range, and the size of the whole file."""
+    content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+    if content_range is None:
+        raise StoreError("a part of the object came without saying which", errno=EPROTO)
+    return tuple(map(int, content_range.groups()))
 
-    __slots__ = ("_client", "_limit", "_suffixes")
+
+class WebReader(RangeReader):
+    """Reads files through one client."""
+
+    __slots__ = ("_client",)
 
     def __init__(self, client: WebClient, limit: int) -> None:
         """limit: bytes of a body without a known length, if the request has no length."""
-        self._client, self._limit = client, limit
-        self._suffixes = True
+        super().__init__(limit, suffixes=True)
+        self._client = client
 
-    def answer(self, request: RangeRequest) -> Answer:
-        """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
+    def _range(self, request: RangeRequest) -> Answer:
         start, length = request.start, request.length
-        if length == 0:
-            return self._look_up(request)
-        if start < 0:
-            return self._suffix(request)
         if start == 0 and length < 0:
             return self._get(request, None)
         last = "" if length < 0 else f"{min(start + length, _LAST_BYTE) - 1}"
         return self._get(request, f"bytes={start}-{last}")
+
+    def _last(self, request: RangeRequest, count: int) -> Answer:
+        return self._get(request, f"bytes=-{count}")
 
     def _look_up(self, request: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
@@ -93,16 +98,7 @@ class WebReader:
         if answer.head.status == 416:
             return self._found(answer, request, b"", 0)
         refused = self._refusal(answer, request)
-        content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
-        if refused is None and answer.head.status == 206 and content_range is None:
-            raise StoreError("a part of the object came without saying which", errno=EPROTO)
-        return refused or self._found(answer, request, b"", -1 if content_range is None else int(content_range[3]))
-
-    def _suffix(self, request: RangeRequest) -> Answer:
-        def get(count: int) -> Answer:
-            return self._get(request, f"bytes=-{count}")
-
-        return read_suffix(request, get if self._suffixes else None, self._look_up, self.answer)
+        return refused or self._found(answer, request, b"", _part_of(answer)[2] if answer.head.status == 206 else -1)
 
     def _get(self, request: RangeRequest, ranged: str | None) -> Answer:
         headers = {} if ranged is None else {"Range": ranged}
@@ -118,22 +114,15 @@ class WebReader:
                 return refused
             return self._part(answer, request, ranged is not None) if status == 206 else self._cut(answer, request)
 
-        found = self._client.request("GET", request.key, headers, take)
-        if found is not None:
-            return found
-        head = self._look_up(request._replace(length=0))
-        if request.start >= 0 or head.size <= 0:
-            return head
-        self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
-        return self._suffix(request)
+        return self._client.request("GET", request.key, headers, take) or self._outside(request)
 
     def _refusal(self, answer: WebAnswer, request: RangeRequest) -> Answer | None:
         """The answer for a status without bytes; None for a status with bytes."""
         status = answer.head.status
         if status in {404, 410}:
-            return _ABSENT
+            return ABSENT_ANSWER
         if status == 412 and request.expect is not None:
-            return _CHANGED
+            return CHANGED_ANSWER
         if status in {200, 206}:
             self._check_encoding(answer, request)
             return None
@@ -155,10 +144,7 @@ class WebReader:
 
     def _part(self, answer: WebAnswer, request: RangeRequest, ranged: bool) -> Answer:
         """From a response with a range: the requested one, and nothing else."""
-        content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
-        if content_range is None:
-            raise StoreError("a part of the object came without saying which", errno=EPROTO)
-        first, last, size = map(int, content_range.groups())
+        first, last, size = _part_of(answer)
         if not ranged:
             expected = (0, size)
         elif request.start < 0:
@@ -224,5 +210,5 @@ class WebReader:
         web_size = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
         version, version_may_repeat = web_version(head.headers, web_size)
         if request.expect is not None and version != request.expect:
-            return _CHANGED
+            return CHANGED_ANSWER
         return Answer("found", data, version, size, version_may_repeat)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frazil.errors import StoreError
 from frazil.stores.port import StorePort
 from frazil.stores.transfer.composed_values import chained, composed, picked
-from frazil.stores.transfer.retry import WRITES, attempts
+from frazil.stores.transfer.retry import WRITES, attempts, outrun
 from frazil.stores.values import ABSENT, ANY, MISSING, STALE, Changed, Pieces, Version, check_not_lost, whole_spans
 
 
@@ -41,8 +40,8 @@ def append_by_put(
             answers[pending[number]] = Changed(present[number])
         going = np.flatnonzero(fits)
         rows = old_values.rows[going]
-        here = rows[:, 0] != MISSING
-        old = composed(old_values.sources, rows[here], np.concatenate(([0], np.cumsum(here))))
+        existing = rows[:, 0] != MISSING
+        old = composed(old_values.sources, rows[existing], np.concatenate(([0], np.cumsum(existing))))
         put = store.put_many(
             [names[i] for i in pending[going].tolist()],
             chained(old, picked(pieces, pending[going])),
@@ -56,8 +55,4 @@ def append_by_put(
         if not again:
             return answers
         pending = pending[again]
-    raise StoreError(
-        f"others changed the value before each of {WRITES.attempts} attempts",
-        key=names[int(pending[0])],
-        hint="try again when other writers are done",
-    )
+    raise outrun("the value", names[int(pending[0])])

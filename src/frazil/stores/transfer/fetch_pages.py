@@ -41,14 +41,14 @@ def fetch_in_pages(
         part = page.tolist()
         position[:] = -1
         position[page] = np.arange(len(page))
-        mine = position[spans[:, 0]] >= 0
-        part_spans = spans[mine]
+        of_part = position[spans[:, 0]] >= 0
+        part_spans = spans[of_part]
         part_spans[:, 0] = position[part_spans[:, 0]]
         expected = None if expect is None else [expect[row] for row in part]
         fetched = fetch([names[row] for row in part], part_spans, expected)
         found = fetched.rows.copy()
         found[(found[:, 0] != MISSING), 0] -= len(buffers)
-        rows[mine] = found
+        rows[of_part] = found
         buffers += fetched.sources.buffers
         sizes[page] = fetched.sizes
         for i, row in enumerate(part):

@@ -35,11 +35,11 @@ FREE_FILES: Final = FILES._replace(
 REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose response was lost
 
 
-def attempts(backoff: Backoff, least: Callable[[], float] = lambda: 0.0) -> Iterator[int]:
-    """The numbers of the attempts, from 0. Waits before each but the first. least: called after each attempt, returns the seconds of the next
-    pause at least, as the other side asks; no attempt follows if that is longer than `within`."""
+def attempts(backoff: Backoff, requested_delay: Callable[[], float] = lambda: 0.0) -> Iterator[int]:
+    """The numbers of the attempts, from 0. Waits before each but the first. requested_delay: called after each attempt, returns how many seconds the other side asks to
+    wait; no attempt follows if that is longer than `within`."""
     yield 0
-    for attempt, pause in enumerate(_pauses(backoff, least), 1):
+    for attempt, pause in enumerate(_pauses(backoff, requested_delay), 1):
         time.sleep(pause)
         yield attempt
 
@@ -56,14 +56,14 @@ def retry(call: Callable[[], T], backoff: Backoff, again: Callable[[Exception], 
         time.sleep(pause)
 
 
-def _pauses(backoff: Backoff, least: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
+def _pauses(backoff: Backoff, requested_delay: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
     """The pause after each attempt, seconds, as long as another attempt follows."""
     end, longest = time.monotonic() + backoff.within, backoff.first
     for _ in range(backoff.attempts - 1):
-        shortest = least()
-        if time.monotonic() + shortest > end:
+        least = requested_delay()
+        if time.monotonic() + least > end:
             return
-        yield max(shortest, longest * (1 + time.monotonic_ns() % 997 / 997) / 2)
+        yield max(least, longest * (1 + time.monotonic_ns() % 997 / 997) / 2)
         longest = min(2 * longest, backoff.last)
 
 
@@ -73,6 +73,15 @@ def replaced(what: str, key: str) -> StoreError:
         f"{what} replaced {READS.attempts} times while it was read",
         key=key,
         hint="read it again when its writer is done",
+    )
+
+
+def outrun(what: str, key: str) -> StoreError:
+    """The error of a writer after all attempts of WRITES."""
+    return StoreError(
+        f"others changed {what} before each of {WRITES.attempts} attempts",
+        key=key,
+        hint="try again when other writers are done",
     )
 
 

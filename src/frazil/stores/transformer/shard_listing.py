@@ -122,8 +122,10 @@ class ShardListing(Record):
                 continue
             row, i = heads[head]
             if row not in read:
-                here = np.flatnonzero(rows == row)
-                found, at = self._chunks([scope.names[row] for row in here.tolist()], scope.shards[here], scope.leading)
+                of_row = np.flatnonzero(rows == row)
+                found, at = self._chunks(
+                    [scope.names[row] for row in of_row.tolist()], scope.shards[of_row], scope.leading
+                )
                 read[row] = {}
                 for key, j in zip(found, at[:, axis].tolist(), strict=True):
                     read[row].setdefault(j, []).append(key)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 
 from frazil.codecs.sharding.shard import Level, StackedIndex
-from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
@@ -19,7 +18,7 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import WRITES, attempts
+from frazil.stores.transfer.retry import WRITES, attempts, outrun
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards
@@ -185,11 +184,7 @@ class ShardWriter(Record):
                     if isinstance(answer, Changed) and answer.version != ABSENT:
                         answers[row] = Changed(published.get(int(chunk_rows.group[row]), answer.version))
                 return answers
-        raise StoreError(
-            f"others changed the shard before each of {WRITES.attempts} attempts",
-            key=chunk_rows.shards[chunk_rows.group[pending[0]]],
-            hint="try again when other writers are done",
-        )
+        raise outrun("the shard", chunk_rows.shards[chunk_rows.group[pending[0]]])
 
     def _attempt(
         self,
@@ -323,12 +318,12 @@ class ShardWriter(Record):
         changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
         is_whole = np.ones(len(after), np.bool_)
         is_whole[batch.which] = False
-        ways = (
+        actions = (
             (full & changes & ~appends, self._rebuild),
             (full & changes & appends, self._append),
             (~full & batch.there & (changes | is_whole), self._erase),
         )
-        for chosen, act in ways:
+        for chosen, act in actions:
             chosen &= touched
             groups = np.flatnonzero(chosen)
             if len(groups):

@@ -157,9 +157,9 @@ def fetch_entries(
 def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:
     """A length below -1 gives the most bytes that are expected of a value (values.up_to)."""
     size, most = sizes[spans[:, 0]], -1 - spans[:, 2]
-    beyond = np.flatnonzero((most > 0) & (size > most))
-    if beyond.size:
-        row = int(beyond[0])
+    too_long = np.flatnonzero((most > 0) & (size > most))
+    if too_long.size:
+        row = int(too_long[0])
         raise StoreError(
             f"a value of {size[row]} bytes, where at most {most[row]} are expected",
             key=names[int(spans[row, 0])],
@@ -249,10 +249,10 @@ class _Reader:
             raise FormatError(f"an entry of the zip archive is damaged: {fault.problem}", key=names[fault.row])
         self._check_names(new, out, offsets[:-1] + FIXED)
         data = header + FIXED + name + extra_lengths(heads)
-        beyond = np.flatnonzero(data + table[new, STORED] > table[new, BOUND])
-        if beyond.size:
+        overlapping = np.flatnonzero(data + table[new, STORED] > table[new, BOUND])
+        if overlapping.size:
             raise FormatError(
-                "an entry of the zip archive is damaged: it overlaps with another one", key=names[int(beyond[0])]
+                "an entry of the zip archive is damaged: it overlaps with another one", key=names[int(overlapping[0])]
             )
         table[new, DATA] = data
         self.entries.directory.data[self.found.row[new]] = data
@@ -303,14 +303,14 @@ class _Reader:
     def _not_beyond(self, rows: Columns, length: Columns, name: Columns) -> Columns:
         """Rows of stored entries. A range that ends beyond its entry gets a buffer of its own, where reading it fails: in the archive the next entry
         follows."""
-        beyond = np.flatnonzero(rows[:, 2] != length)
-        if not len(beyond):
+        clipped = np.flatnonzero(rows[:, 2] != length)
+        if not len(clipped):
             return rows
         rows = rows.copy()
         out, offsets = self._bytes(
-            np.ascontiguousarray(rows[beyond]), [self.names[row] for row in name[beyond].tolist()]
+            np.ascontiguousarray(rows[clipped]), [self.names[row] for row in name[clipped].tolist()]
         )
-        for number, i in enumerate(beyond.tolist()):
+        for number, i in enumerate(clipped.tolist()):
             self.buffers.append(out[offsets[number] : offsets[number + 1]])
             rows[i] = (-len(self.buffers), 0, length[i])
         return rows

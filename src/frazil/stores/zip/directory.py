@@ -89,7 +89,7 @@ def find_end(tail: bytes, size: int) -> End | None:
 
 def _checked_end(tail: bytes, at: int, before: int) -> End:
     """before: bytes of the archive before the tail."""
-    _, disk, first_disk, here, count, length, start, _ = END.unpack_from(tail, at)
+    _, disk, first_disk, disk_count, count, length, start, _ = END.unpack_from(tail, at)
     behind = before + at  # where the directory ends
     if LOCATOR64.size <= at and tail[at - LOCATOR64.size : at - LOCATOR64.size + 4] == b"PK\6\7":
         _, disk64, stated, disks = LOCATOR64.unpack_from(tail, at - LOCATOR64.size)
@@ -100,9 +100,9 @@ def _checked_end(tail: bytes, at: int, before: int) -> End:
             )
         if not 0 <= inside <= at - LOCATOR64.size - END64.size or tail[inside : inside + 4] != b"PK\6\6":
             raise FormatError("the zip archive has no end record where its locator says")
-        _, _, _, _, disk, first_disk, here, count, length, start = END64.unpack_from(tail, inside)
+        _, _, _, _, disk, first_disk, disk_count, count, length, start = END64.unpack_from(tail, inside)
         behind = stated
-    if disk or first_disk or here != count:
+    if disk or first_disk or disk_count != count:
         raise FormatError(
             "the zip archive is one of several parts", hint="join them: zip -s 0 parts.zip --out whole.zip"
         )

@@ -55,11 +55,11 @@ class Entries:
     # --- looking up ------------------------------------------------------------------------------------------------------------------
 
     def find(self, names: Sequence[str]) -> Found:
-        here, rows = self.directory, self.directory.rows
+        base, rows = self.directory, self.directory.rows
         row = np.array([rows.get(name, -1) for name in names], np.int64)
         table = np.empty((len(names), 9), np.int64)
         for number, column in enumerate(
-            (here.header, here.data, here.stored, here.size, here.method, here.crc, here.bound, here.name, here.flags)
+            (base.header, base.data, base.stored, base.size, base.method, base.crc, base.bound, base.name, base.flags)
         ):
             table[:, number] = column[row] if len(column) else -1
         table[row < 0] = _ABSENT
@@ -134,17 +134,17 @@ class Entries:
 
     def directory_bytes(self) -> bytes:
         """The directory to be written at `end`, with its end records."""
-        here = self.directory
-        replaced = [here.rows[key] for key in list(self.changed) if key in here.rows]
-        if not replaced and here.records == len(here.keys):
-            parts = [here.raw]
-            count = here.records
+        base = self.directory
+        replaced = [base.rows[key] for key in list(self.changed) if key in base.rows]
+        if not replaced and base.records == len(base.keys):
+            parts = [base.raw]
+            count = base.records
         else:
-            kept = np.ones(len(here.keys), np.bool_)
+            kept = np.ones(len(base.keys), np.bool_)
             kept[replaced] = False
-            records = here.record[kept]
+            records = base.record[kept]
             records = records[np.argsort(records[:, 0])]
-            parts = [here.raw[a:b] for a, b, _ in records.tolist()]
+            parts = [base.raw[a:b] for a, b, _ in records.tolist()]
             count = len(parts)
         added = [entry.record for entry in self.changed.values() if entry is not None]
         raw = b"".join([*parts, *added])

@@ -128,10 +128,10 @@ class Program:
             act = choose(self.random, self.plan.acts, shapes(side.state))
             if act is None:
                 continue
-            way = self.random.random()
-            if way < 0.15 and "fork" in self.plan.tasks:
+            draw = self.random.random()
+            if draw < 0.15 and "fork" in self.plan.tasks:
                 self._act_in_fork(session, act)
-            elif way < 0.3 and act.name == "write" and "threads" in self.plan.tasks:
+            elif draw < 0.3 and act.name == "write" and "threads" in self.plan.tasks:
                 side = self._act_by_two(session, side, act, token, number)
                 continue
             else:

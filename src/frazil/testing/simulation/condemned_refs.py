@@ -40,18 +40,18 @@ class Rescuer:
 
     def _rescue(self, repo: Repository, token: str) -> None:
         branches = [name for name in repo.branches if name.startswith(_PREFIX)]
-        way = self.random.random()
-        if self.session is not None and way < 0.5:
+        draw = self.random.random()
+        if self.session is not None and draw < 0.5:
             session, self.session = self.session, None
             session.commit("on the side", rebase=self.random.choice((None, "disjoint")))
-        elif branches and way < 0.7:
+        elif branches and draw < 0.7:
             self.session = repo.writable_session(self.random.choice(branches))
             self._write(self.session)
-        elif branches and way < 0.75:
+        elif branches and draw < 0.75:
             repo.delete_branch(self.random.choice(branches))
-        elif branches and way < 0.85:
+        elif branches and draw < 0.85:
             repo.reset_branch(self.random.choice(branches), self._snapshot(repo))
-        elif way < 0.93:
+        elif draw < 0.93:
             repo.create_branch(f"{_PREFIX}{token}", self._snapshot(repo))
         else:
             snapshot, name = self._snapshot(repo), f"tag-{token}"

@@ -69,10 +69,10 @@ class Request:
         """The commit depends on these values, which begin at the first element of the node."""
         self.reads.append(Read(uid, values))
 
-    def outcomes(self, parent: State, ways: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
-        """The possible contents of the commit behind a parent. ways: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
+    def outcomes(self, parent: State, paths_from: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
+        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
         if self.side is not None and self.began is not None:
-            yield from outcomes(self.side, ways(self.began))
+            yield from outcomes(self.side, paths_from(self.began))
             return
         state = parent
         for number, act in enumerate(self.acts):

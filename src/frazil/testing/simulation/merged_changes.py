@@ -45,10 +45,10 @@ class Side(Record):
         return Side(self.state, self.state)
 
 
-def outcomes(side: Side, ways: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
-    """The possible contents of a commit. ways: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
-    for way in ways:
-        yield from _along(side, way)
+def outcomes(side: Side, paths: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
+    """The possible contents of a commit. paths: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
+    for path in paths:
+        yield from _along(side, path)
 
 
 def _along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:

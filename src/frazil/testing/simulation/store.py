@@ -266,19 +266,21 @@ class SimulatedStore(Store):
     def _do_some(self, fault: Fault, writes: Sequence[_Write]) -> None:
         """Does each write of a failed call now or later, or drops it."""
         world, random = self.world, self.world.random
-        ways = _WAYS[fault]
+        effects = _WAYS[fault]
         if len(writes) > 1 and fault == "fail":
-            ways = ("not", "now")  # some of the batch
+            effects = ("not", "now")  # some of the batch
         can = [
-            way for way in ways if way not in ("late", "unsynced") or way in world.faults or fault in ("die", "crash")
+            effect
+            for effect in effects
+            if effect not in ("late", "unsynced") or effect in world.faults or fault in ("die", "crash")
         ]
         for write in writes:
-            way = random.choice(can)
-            if way in ("now", "unsynced"):
-                self._do(write, sync=way == "now")
-            elif way == "late" and world.medium.late:
+            effect = random.choice(can)
+            if effect in ("now", "unsynced"):
+                self._do(write, sync=effect == "now")
+            elif effect == "late" and world.medium.late:
                 world.sent.append((write.key, write.action))
-            world.scheduler.note(f"  {write.key} happens: {way}")
+            world.scheduler.note(f"  {write.key} happens: {effect}")
 
     def _error(self, fault: Fault, names: Sequence[str]) -> BaseException:
         assert self.client is not None

@@ -24,7 +24,7 @@ def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return out
 
 
-def test_an_array_a_group_and_for_programs(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_array_a_group_and_for_programs(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["checksum", "sea.zarr"], capfd) == f"{OF_SEA}  .\n"
     flat, temp = output_of(["checksum", "ocean.zarr"], capfd).splitlines()
     assert (flat[64:], temp[64:]) == ("  flat", "  level1/temp")
@@ -36,7 +36,7 @@ def test_an_array_a_group_and_for_programs(place: Path, capfd: pytest.CaptureFix
 
 
 def test_the_same_everywhere(
-    place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert output_of(["checksum", "sea.repo@v1"], capfd) == f"{OF_TEMP}  level1/temp\n"
     assert output_of(["checksum", "old.zr3", "level1/temp"], capfd) == f"{OF_TEMP}  .\n"
@@ -45,17 +45,17 @@ def test_the_same_everywhere(
     bucket = s3.new_bucket()
     frazil.copy("sea.zarr", f"s3://{bucket}/sea.zarr")
     assert output_of(["checksum", f"s3://{bucket}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
-    with web_server(place) as url:
+    with web_server(workdir) as url:
         assert output_of(["checksum", f"{url}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
 
 
-def test_a_damaged_chunk_is_an_error(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (place / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
+def test_a_damaged_chunk_is_an_error(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (workdir / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
     assert main(["checksum", "ocean.zarr"]) == 1
     assert "flat" in capfd.readouterr().err
 
 
-def test_a_name_is_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_is_one_line(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = frazil.create_group("odd.zarr")
     group.create_array("a\x1b[31m\nb", data=SEA)
     assert output_of(["checksum", "odd.zarr"], capfd) == f"{OF_SEA}  a\\x1b[31m\\nb\n"

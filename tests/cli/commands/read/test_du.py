@@ -26,11 +26,11 @@ def stored(folder: Path) -> tuple[int, int]:
     return sum(path.stat().st_size for path in files), len(files)
 
 
-def test_bytes_of_every_node(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bytes_of_every_node(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     nodes = nodes_of(["du", "ocean.zarr"], capfd)
     assert list(nodes) == ["", "flat", "level1", "level1/temp"]
     for path, node in nodes.items():
-        assert (node["stored_nbytes"], node["objects"]) == stored(place / "ocean.zarr" / path)
+        assert (node["stored_nbytes"], node["objects"]) == stored(workdir / "ocean.zarr" / path)
     assert nodes["level1"]["nbytes"] == nodes["level1/temp"]["nbytes"] == TEMP.nbytes
     assert nodes[""]["nbytes"] == TEMP.nbytes + 12
     assert {node["kind"] for path, node in nodes.items() if path in ("", "level1")} == {"group"}
@@ -39,7 +39,7 @@ def test_bytes_of_every_node(place: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert nodes_of(["du", "ocean.zarr", "level1/temp"], capfd)[""]["objects"] == nodes["level1/temp"]["objects"]
 
 
-def test_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_table(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["du", "ocean.zarr"]) == 0
     head, top, flat, level1, temp = capfd.readouterr().out.splitlines()
     assert head.split() == ["decoded", "stored", "ratio", "objects", "path"]
@@ -48,8 +48,8 @@ def test_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len({line.rstrip().rindex(" ") for line in (head, top, flat, level1, temp)}) == 1
 
 
-def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (place / "ocean.zarr" / "flat" / "zarr.json").write_text("{}")
+def test_what_cannot_be_read_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (workdir / "ocean.zarr" / "flat" / "zarr.json").write_text("{}")
     nodes = nodes_of(["du", "ocean.zarr"], capfd)
     assert (nodes["flat"]["kind"], nodes["flat"]["unreadable"], nodes[""]["unreadable"]) == ("unreadable", 1, 1)
     assert nodes[""]["nbytes"] == TEMP.nbytes
@@ -58,7 +58,7 @@ def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[s
 
 
 def test_in_a_repository_a_draft_a_bucket_and_on_a_web_server(
-    place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert nodes_of(["du", "sea.repo@dev"], capfd)[""]["objects"] == 3
     assert nodes_of(["du", "sea.repo", "salt"], capfd)[""]["nbytes"] == 32
@@ -68,6 +68,6 @@ def test_in_a_repository_a_draft_a_bucket_and_on_a_web_server(
     bucket = s3.new_bucket()
     frazil.copy("ocean.zarr", f"s3://{bucket}/ocean.zarr")
     assert nodes_of(["du", f"s3://{bucket}/ocean.zarr"], capfd) == nodes_of(["du", "ocean.zarr"], capfd)
-    with web_server(place) as url:
+    with web_server(workdir) as url:
         assert main(["du", f"{url}/ocean.zarr"]) == 1
         assert "listable" in capfd.readouterr().err

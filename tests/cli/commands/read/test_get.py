@@ -24,7 +24,7 @@ def output_of(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -
     return out
 
 
-def test_what_follows_the_location(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_follows_the_location(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A selection follows an array's location, a path follows a group's."""
     row = np.array2string(SEA[10], max_line_width=120).encode() + b"\n"
     assert output_of(["get", "sea.zarr", "10"], capfdbinary) == row
@@ -42,7 +42,7 @@ def test_a_folder_that_is_no_node(hierarchy: Path, capfdbinary: pytest.CaptureFi
     assert output_of(["get", str(hierarchy), "ocean.zarr/flat"], capfdbinary).startswith(b"[ 0  1")
 
 
-def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_formats(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     part = SEA[3:400:7, ::-2]
     select = ["get", "sea.zarr", "3:400:7, ::-2"]
     for arguments in (
@@ -51,7 +51,7 @@ def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None
         [*select, "-o", "x", "--format", "csv"],
     ):
         out = output_of(arguments, capfdbinary)
-        data = out or (place / arguments[arguments.index("-o") + 1]).read_bytes()
+        data = out or (workdir / arguments[arguments.index("-o") + 1]).read_bytes()
         np.testing.assert_array_equal(np.loadtxt(io.BytesIO(data), delimiter=","), part)
     assert output_of([*select, "-o", "part.npy"], capfdbinary) == b""
     read = np.load("part.npy")
@@ -61,43 +61,43 @@ def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None
     document = json.loads(output_of([*select, "--json"], capfdbinary))
     assert document == {"shape": list(part.shape), "data_type": "uint16", "values": part.tolist()}
     assert output_of([*select, "-o", "part.json"], capfdbinary) == b""
-    assert json.loads((place / "part.json").read_text()) == document
+    assert json.loads((workdir / "part.json").read_text()) == document
     assert output_of([*select, "--full", "-o", "part.txt"], capfdbinary) == b""
-    assert b"..." not in (place / "part.txt").read_bytes()
-    assert (place / "part.txt").read_bytes() == output_of([*select, "--full"], capfdbinary)
+    assert b"..." not in (workdir / "part.txt").read_bytes()
+    assert (workdir / "part.txt").read_bytes() == output_of([*select, "--full"], capfdbinary)
 
 
-def test_nan_in_json(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_nan_in_json(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     document = json.loads(output_of(["get", "ocean.zarr", "level1/temp", "0, 4:6, 0", "--json"], capfdbinary))
     assert document["values"] == ["NaN", float(str(TEMP[0, 5, 0]))]
 
 
-def test_a_file_is_whole_or_not_there(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    (place / "out.csv").write_text("old")
+def test_a_file_is_whole_or_not_there(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (workdir / "out.csv").write_text("old")
     assert main(["get", "ocean.zarr", "level1/temp", "-o", "out.csv"]) == 1
     assert b"two dimensions" in capfdbinary.readouterr().err
-    assert (place / "out.csv").read_text() == "old"
+    assert (workdir / "out.csv").read_text() == "old"
     assert output_of(["get", "ocean.zarr", "flat", "-o", "out.csv"], capfdbinary) == b""
-    assert (place / "out.csv").read_text().split() == list(map(str, range(12)))
-    (place / "link.csv").symlink_to("out.csv")
+    assert (workdir / "out.csv").read_text().split() == list(map(str, range(12)))
+    (workdir / "link.csv").symlink_to("out.csv")
     assert output_of(["get", "ocean.zarr", "flat", ":2", "-o", "link.csv"], capfdbinary) == b""
-    assert (place / "link.csv").is_symlink()
-    assert (place / "out.csv").read_text() == "0\n1\n"
-    assert sorted(path.name for path in place.iterdir()) == sorted(["link.csv", "out.csv", *THERE])
+    assert (workdir / "link.csv").is_symlink()
+    assert (workdir / "out.csv").read_text() == "0\n1\n"
+    assert sorted(path.name for path in workdir.iterdir()) == sorted(["link.csv", "out.csv", *THERE])
 
 
-def test_to_a_device(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_to_a_device(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert output_of(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [["0, :3"], ["--format", "npy"]], ids=" ".join)
-def test_a_full_device_is_named(arguments: list[str], place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_full_device_is_named(arguments: list[str], workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["get", "sea.zarr", *arguments, "-o", "/dev/full"]) == 1
     assert capfdbinary.readouterr().err == b"frazil: /dev/full: No space left on device\n"
 
 
-def test_no_bytes_for_a_terminal(place: Path) -> None:
+def test_no_bytes_for_a_terminal(workdir: Path) -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "frazil", "get", "sea.zarr", "--format", "npy"],

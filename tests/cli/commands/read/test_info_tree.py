@@ -17,7 +17,7 @@ def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out
 
 
-def test_info_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_of_an_array(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = output_of(["info", "sea.zarr"], capfd)
     for words in ("600 x 700", "uint16", "64 x 64", "256 x 256", "Bytes", "y, x"):
         assert words in text
@@ -31,13 +31,13 @@ def test_info_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "arguments", [["ocean.zarr", "level1/temp"], ["ocean.zarr/level1/temp"], ["ocean.zarr/level1", "temp"]]
 )
-def test_a_node_within(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_node_within(arguments: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     document = json.loads(output_of(["info", *arguments, "--json"], capfd))
     assert document["shape"] == [3, 40, 50]
     assert document["fill_value"] == "NaN"
 
 
-def test_info_of_a_group(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_of_a_group(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = output_of(["info", "ocean.zarr"], capfd)
     for words in ("flat", "level1", "The sea"):
         assert words in text
@@ -70,7 +70,7 @@ def unknown_extensions() -> None:
         store.set(f"meta/{name}.array.json", json.dumps({**document, **change}).encode())
 
 
-def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     unknown_extensions()
     assert main(["info", "new.zr3"]) == 0
     output, errors = capfd.readouterr()
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[s
         assert "with_" in capfd.readouterr().err
 
 
-def test_tree(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tree(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["tree", "ocean.zarr"], capfd) == (
         "/\n├── flat (12,) int8\n└── level1/\n    └── temp (3, 40, 50) float32\n"
     )
@@ -101,7 +101,7 @@ def test_tree(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert nodes[""] == nodes["level1"] == {"kind": "group"}
 
 
-def test_tree_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tree_of_an_array(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["tree", "sea.zarr"], capfd) == "/ (600, 700) uint16\n"
     assert json.loads(output_of(["tree", "sea.zarr", "--json"], capfd)) == {
         "": {"kind": "array", "shape": [600, 700], "data_type": "uint16"}

@@ -21,14 +21,14 @@ def entries_of(capfd: pytest.CaptureFixture[str], *words: str) -> list[dict[str,
     return found
 
 
-def test_members_of_groups_and_arrays_themselves(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_members_of_groups_and_arrays_themselves(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(capfd, "ocean.zarr") == ["flat     array  12  int8  chunks 12", "level1/  group"]
     assert output_of(capfd, "ocean.zarr", "level1") == ["temp  array  3 x 40 x 50  float32  chunks 1 x 16 x 16"]
     assert output_of(capfd, "sea.zarr") == [".  array  600 x 700  uint16  chunks 64 x 64 in shards 256 x 256"]
     assert [entry["name"] for entry in entries_of(capfd, "ocean.zarr", "-r")] == ["flat", "level1", "level1/temp"]
 
 
-def test_what_is_stored(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_stored(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (entry,) = entries_of(capfd, "sea.zarr", "--long")
     array = frazil.open_array("sea.zarr")
     assert entry == {
@@ -50,19 +50,19 @@ def test_what_is_stored(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_repositories_and_drafts(
-    place: Path, capfd: pytest.CaptureFixture[str], location: str, names: list[str]
+    workdir: Path, capfd: pytest.CaptureFixture[str], location: str, names: list[str]
 ) -> None:
     assert [entry["name"] for entry in entries_of(capfd, location)] == names
 
 
-def test_where_no_node_is(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (place / "data" / "below").mkdir(parents=True)
-    (place / "data" / "below" / "x").write_bytes(b"12345")
-    (place / "data" / "read\nme").write_bytes(b"123")
-    (place / "data" / "bad").mkdir()
-    (place / "data" / "bad" / "zarr.json").write_bytes(b"{")
-    (place / "old.zr3").rename(place / "data" / "old.zr3")
-    (place / "sea.repo").rename(place / "data" / "sea.repo")
+def test_where_no_node_is(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (workdir / "data" / "below").mkdir(parents=True)
+    (workdir / "data" / "below" / "x").write_bytes(b"12345")
+    (workdir / "data" / "read\nme").write_bytes(b"123")
+    (workdir / "data" / "bad").mkdir()
+    (workdir / "data" / "bad" / "zarr.json").write_bytes(b"{")
+    (workdir / "old.zr3").rename(workdir / "data" / "old.zr3")
+    (workdir / "sea.repo").rename(workdir / "data" / "sea.repo")
     entries = {entry["name"]: entry for entry in entries_of(capfd, "data", "-l")}
     assert {name: entry["kind"] for name, entry in entries.items()} == {
         "bad": "unreadable", "below/": "folder", "old.zr3": "group", "read\nme": "key", "sea.repo": "repository",
@@ -73,20 +73,20 @@ def test_where_no_node_is(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert all(line.count("\n") == 0 for line in output_of(capfd, "data"))
 
 
-def test_members_that_cannot_be_read_are_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_members_that_cannot_be_read_are_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = frazil.create_group("g.zarr")
     group.create_array("good", shape=(3,), dtype="int8")
     group.create_array("bad", shape=(3,), dtype="int8")
-    document = json.loads((place / "g.zarr/bad/zarr.json").read_text())
+    document = json.loads((workdir / "g.zarr/bad/zarr.json").read_text())
     document["codecs"].append({"name": "of_nobody"})
-    (place / "g.zarr/bad/zarr.json").write_text(json.dumps(document))
+    (workdir / "g.zarr/bad/zarr.json").write_text(json.dumps(document))
     bad, good = entries_of(capfd, "g.zarr", "--long")
     assert (bad["kind"], good["kind"]) == ("unreadable", "array")
     assert "of_nobody" in str(bad["reason"])
 
 
 @pytest.mark.parametrize("location", ["nowhere", "sea.repo@nothing", "sea.repo@v1/nothing"])
-def test_where_nothing_is(place: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
+def test_where_nothing_is(workdir: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
     assert main(["ls", location]) == 1
     err = capfd.readouterr().err
     assert err.startswith("frazil: ")

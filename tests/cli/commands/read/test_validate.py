@@ -12,7 +12,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def test_nothing_is_wrong(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_wrong(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for location in ("ocean.zarr", "sea.zarr", "old.zr3", "sea.repo", "sea.repo@v1", "sea.repo@dev/level1"):
         assert main(["validate", location, "--decode"]) == 0
         out, err = capfd.readouterr()
@@ -23,13 +23,13 @@ def test_nothing_is_wrong(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert (document["ok"], document["arrays"], document["decoded"], document["problems"]) == (True, 1, False, [])
 
 
-def test_problems_are_lines_and_status_1(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (place / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
-    (place / "ocean.zarr" / "notes.txt").write_bytes(b"")
+def test_problems_are_lines_and_status_1(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (workdir / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
+    (workdir / "ocean.zarr" / "notes.txt").write_bytes(b"")
     assert main(["validate", "ocean.zarr"]) == 1
     assert capfd.readouterr().out.splitlines()[:2] == [
         "key: /: the key belongs to no node, and to no chunk of one (key notes.txt)",
-        f"{place / 'ocean.zarr'}: 1 problem",
+        f"{workdir / 'ocean.zarr'}: 1 problem",
     ]
     assert main(["validate", "ocean.zarr", "--decode", "--json"]) == 1
     out, err = capfd.readouterr()
@@ -37,12 +37,12 @@ def test_problems_are_lines_and_status_1(place: Path, capfd: pytest.CaptureFixtu
     assert err == ""
     assert [problem["kind"] for problem in document["problems"]] == ["key", "chunk"]
     assert document["problems"][1]["chunk"] == [0]
-    (place / "ocean.zarr" / "zarr.json").write_bytes(b"nonsense")
+    (workdir / "ocean.zarr" / "zarr.json").write_bytes(b"nonsense")
     assert main(["validate", "ocean.zarr"]) == 1
     assert capfd.readouterr().out.startswith("document: /: ")
 
 
-def test_in_a_bucket(place: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_in_a_bucket(workdir: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()

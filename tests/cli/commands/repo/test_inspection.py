@@ -12,11 +12,11 @@ from frazil.cli.main import main
 
 
 def made(folder: Path) -> str:
-    place = str(folder / "sea.repo")
-    repo = frazil.Repository.create(place, chunk_packing="off")
+    location = str(folder / "sea.repo")
+    repo = frazil.Repository.create(location, chunk_packing="off")
     with repo.transaction(message="first") as root:
         root.create_array("g/a", shape=(4, 256), chunks=(1, 256), dtype="f8", codecs=[])[:] = 1
-    return place
+    return location
 
 
 def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -26,18 +26,18 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = made(tmp_path)
-    repo = frazil.Repository.open(place)
-    assert "8,192" in output_of(capsys, "stats", place)
-    assert json.loads(output_of(capsys, "stats", place, "--json", "--largest", "1"))["live"]["chunks"] == {
+    location = made(tmp_path)
+    repo = frazil.Repository.open(location)
+    assert "8,192" in output_of(capsys, "stats", location)
+    assert json.loads(output_of(capsys, "stats", location, "--json", "--largest", "1"))["live"]["chunks"] == {
         "objects": 4,
         "nbytes": 8192,
     }
-    assert output_of(capsys, "show", place).startswith(f"commit {repo.lookup('main')} (branch main)\n")
-    assert json.loads(output_of(capsys, "show", place, "main", "--json"))["message"] == "first"
-    assert output_of(capsys, "du", place).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
-    assert [one["path"] for one in json.loads(output_of(capsys, "du", place, "g", "--at", "main", "--json"))] == [
+    assert output_of(capsys, "show", location).startswith(f"commit {repo.lookup('main')} (branch main)\n")
+    assert json.loads(output_of(capsys, "show", location, "main", "--json"))["message"] == "first"
+    assert output_of(capsys, "du", location).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
+    assert [one["path"] for one in json.loads(output_of(capsys, "du", location, "g", "--at", "main", "--json"))] == [
         "/g",
         "/g/a",
     ]
-    assert main(["repo", "show", place, "nothing"]) != 0
+    assert main(["repo", "show", location, "nothing"]) != 0

@@ -19,7 +19,7 @@ def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return out
 
 
-def test_gc(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_gc(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     repo = frazil.Repository.open("sea.repo", durable=False)
     repo.reset_branch("main", "v1")
     repo.reset_branch("dev", "v1")
@@ -34,7 +34,7 @@ def test_gc(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frazil.Repository.open("sea.repo").readonly_session(tag="v1").root["level1/temp"].shape == (3, 40, 50)
 
 
-def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_expire(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     dry = json.loads(output_of(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
     assert len(dry["snapshots"]) == 2
     assert output_of(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired snapshots: 0, left: 5\n"
@@ -44,7 +44,7 @@ def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len(output_of(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
 
 
-def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_verify(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["repo", "verify", "sea.repo", "--decode"], capfd).endswith("sound\n")
     assert json.loads(output_of(["repo", "verify", "sea.repo", "--json"], capfd))["ok"]
     next(Path("sea.repo/manifests").iterdir()).unlink()
@@ -55,7 +55,7 @@ def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "manifest: " in capfd.readouterr().out
 
 
-def test_repair(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repair(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["repo", "repair", "sea.repo"], capfd) == "problems: 0 before, 0 left\n"
     repo = frazil.Repository.open("sea.repo")
     tip, parent = [commit.id for commit in repo.history()][:2]
@@ -72,11 +72,11 @@ def test_repair(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     "arguments",
     [["gc", "sea.repo", "--wait", "0"], ["expire", "sea.repo"], ["expire", "sea.repo", "--older-than", "yesterday"]],
 )
-def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["repo", *arguments]) == 2
 
 
-def test_what_is_refused(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["repo", "expire", "sea.repo", "--older-than", "0d", "--tags"]) == 1
     assert "tags cannot be deleted" in capfd.readouterr().err
     assert main(["repo", "gc", "sea.zarr"]) == 1

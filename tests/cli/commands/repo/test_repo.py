@@ -22,7 +22,7 @@ def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.fixture
-def repo(place: Path) -> frazil.Repository:
+def repo(workdir: Path) -> frazil.Repository:
     return frazil.Repository.open("sea.repo", durable=False)
 
 
@@ -30,7 +30,7 @@ def repo(place: Path) -> frazil.Repository:
 
 
 @pytest.mark.parametrize("options", [[], ["--compatible", "alpha-library"]])
-def test_init(options: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_init(options: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = output_of(["repo", "init", "new.repo", *options], capfd)
     made = frazil.Repository.open("new.repo")
     assert text == f"main  {made.lookup_branch('main')}\n"
@@ -38,7 +38,7 @@ def test_init(options: list[str], place: Path, capfd: pytest.CaptureFixture[str]
     assert output_of(["repo", "tag", "new.repo"], capfd) == ""
 
 
-def test_init_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_init_as_json(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     document = json.loads(output_of(["repo", "init", "new.repo", "--json"], capfd))
     assert document == {"branch": "main", "snapshot": frazil.Repository.open("new.repo").lookup_branch("main")}
 

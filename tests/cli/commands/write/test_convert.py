@@ -14,11 +14,11 @@ from frazil.cli.main import main
 from frazil.operations.convert.report import Conversion
 
 
-def test_elsewhere(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_elsewhere(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "old.zr3", "new.zarr"]) == 0
     output = capfd.readouterr()
     assert output.out.splitlines() == [
-        f"converted {place / 'old.zr3'} from the older draft to Zarr v3, to {place / 'new.zarr'}",
+        f"converted {workdir / 'old.zr3'} from the older draft to Zarr v3, to {workdir / 'new.zarr'}",
         "  2 groups, 1 array, 3 documents",
         "  1 array: 36 objects, 28.6 KiB, bytes as they are",
     ]
@@ -32,20 +32,20 @@ def test_elsewhere(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frazil.open_group("new.zarr").metadata.zarr_format == "draft"
 
 
-def test_dry_run_and_in_place(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    before = sorted(path.relative_to(place) for path in (place / "old.zr3").rglob("*"))
+def test_dry_run_and_in_place(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = sorted(path.relative_to(workdir) for path in (workdir / "old.zr3").rglob("*"))
     assert main(["convert", "old.zr3", "--dry-run"]) == 0
     assert "would convert" in capfd.readouterr().out
-    assert sorted(path.relative_to(place) for path in (place / "old.zr3").rglob("*")) == before
+    assert sorted(path.relative_to(workdir) for path in (workdir / "old.zr3").rglob("*")) == before
     assert main(["convert", "old.zr3"]) == 0
     assert "in place" in capfd.readouterr().out
-    assert sorted(path.name for path in (place / "old.zr3").iterdir()) == ["level1", "zarr.json"]
+    assert sorted(path.name for path in (workdir / "old.zr3").iterdir()) == ["level1", "zarr.json"]
     np.testing.assert_array_equal(frazil.open_array("old.zr3/level1/temp")[...], TEMP)
     assert main(["convert", "old.zr3"]) == 0, "nothing is left to do"
-    assert capfd.readouterr().out == f"{place / 'old.zr3'} is of Zarr v3: nothing is to be done\n"
+    assert capfd.readouterr().out == f"{workdir / 'old.zr3'} is of Zarr v3: nothing is to be done\n"
 
 
-def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_as_json(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "ocean.zarr", "ocean.zr3", "--to", "draft", "--recode", "--json"]) == 0
     output = json.loads(capfd.readouterr().out)
     assert {name for name in output if name not in ("arrays", "objects", "nbytes", "nbytes_recoded")} == {
@@ -58,7 +58,7 @@ def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert output["nbytes"] == output["nbytes_recoded"] > 0
 
 
-def test_everything_that_is_refused_in_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_everything_that_is_refused_in_one_line(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "sea.zarr", "new.zr3", "--to", "draft"]) == 1
     output = capfd.readouterr().err
     assert output.count("\n") == 1
@@ -68,12 +68,12 @@ def test_everything_that_is_refused_in_one_line(place: Path, capfd: pytest.Captu
     assert output.count("\n") == 1
     assert "/flat codecs[1]" in output
     assert "/level1/temp codecs[1]" in output
-    assert not (place / "new.zr3").exists()
+    assert not (workdir / "new.zr3").exists()
 
 
-def test_wrong_usage(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "old.zr3", "--overwrite"]) == 2
     assert main(["convert", "old.zr3", "--to", "4"]) == 2
     assert main(["convert", "nothing.zr3", "new"]) == 1
     assert "there is no array or group" in capfd.readouterr().err
-    assert not (place / "new").exists()
+    assert not (workdir / "new").exists()

@@ -19,16 +19,16 @@ from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore, MemoryStore
 
 
-def test_a_group_an_array_and_what_is_said(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_group_an_array_and_what_is_said(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "ocean.zarr", "copy.zarr"]) == 0
     output = capfd.readouterr()
-    source = LocalStore(place / "ocean.zarr")
+    source = LocalStore(workdir / "ocean.zarr")
     nbytes = sum(source.sizes(source.list()).tolist())
     first, second = output.out.splitlines()
-    assert first == f"copied {place / 'ocean.zarr'} to {place / 'copy.zarr'}"
+    assert first == f"copied {workdir / 'ocean.zarr'} to {workdir / 'copy.zarr'}"
     assert second.startswith(f"  {len(source.list())} keys, {nbytes / 1024:.1f} KiB in ")
     assert output.err == ""
-    target = LocalStore(place / "copy.zarr")
+    target = LocalStore(workdir / "copy.zarr")
     assert {key: target.get(key) for key in target.list()} == {key: source.get(key) for key in source.list()}
     assert main(["copy", "copy.zarr", "ocean2.zarr/"]) == 0
     assert main(["copy", "ocean.zarr", "copy.zarr"]) == 1
@@ -41,7 +41,7 @@ def test_a_group_an_array_and_what_is_said(place: Path, capfd: pytest.CaptureFix
     capfd.readouterr()
 
 
-def test_into_a_store_in_memory_for_programs(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_into_a_store_in_memory_for_programs(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "sea.zarr", "memory://cli/below", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["kind"], document["keys"], document["found"], document["removed"], document["snapshot"]) == (
@@ -57,7 +57,7 @@ def test_into_a_store_in_memory_for_programs(place: Path, capfd: pytest.CaptureF
     MemoryStore("cli").erase_prefix("")
 
 
-def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_repository_points_of_it_and_its_branches(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "sea.repo", "copy.repo"]) == 0
     assert "with all its history" in capfd.readouterr().out
     assert frazil.Repository.open("copy.repo").tags == ["v1"]
@@ -73,7 +73,7 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
     repo = frazil.Repository.open("copy.repo")
     newest = next(repo.history("dev"))
     assert (newest.id, newest.message) == (document["snapshot"], "add the ocean")
-    assert document["destination"] == f"{place / 'copy.repo'}@dev/ocean"
+    assert document["destination"] == f"{workdir / 'copy.repo'}@dev/ocean"
     np.testing.assert_array_equal(repo.readonly_session("dev").root["ocean/flat"][...], np.arange(12))
     assert main(["copy", "ocean.zarr", "copy.repo@dev/ocean"]) == 1
     assert main(["copy", "sea.repo@v1", "copy.repo@dev/ocean", "--overwrite"]) == 0
@@ -95,21 +95,21 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
     ],
 )
 def test_mistakes_are_one_line(
-    place: Path, capfd: pytest.CaptureFixture[str], source: str, destination: str, output: str
+    workdir: Path, capfd: pytest.CaptureFixture[str], source: str, destination: str, output: str
 ) -> None:
-    before = sorted(os.listdir(place))
+    before = sorted(os.listdir(workdir))
     assert main(["copy", source, destination]) == 1
     err = capfd.readouterr().err
     assert output in err
     assert err.count("\n") == 1
-    assert sorted(os.listdir(place)) == before
+    assert sorted(os.listdir(workdir)) == before
 
 
-def test_a_message_is_for_commits(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_message_is_for_commits(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "ocean.zarr", "x", "-m", "why"]) == 2
     assert "-m is for a branch" in capfd.readouterr().err
-    assert not (place / "x").exists()
-    (place / "a@b").mkdir()
+    assert not (workdir / "x").exists()
+    (workdir / "a@b").mkdir()
     assert main(["copy", "ocean.zarr", "a@b"]) == 0
 
 
@@ -126,14 +126,14 @@ main(["copy", *sys.argv[1:]])
 """
 
 
-def test_a_command_that_was_killed_is_run_again(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_was_killed_is_run_again(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, "sea.repo", "copy.repo"], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert (place / "copy.repo" / JOURNAL_NAME).exists()
-    there = len(LocalStore(place / "copy.repo").list()) - 1
+    assert (workdir / "copy.repo" / JOURNAL_NAME).exists()
+    there = len(LocalStore(workdir / "copy.repo").list()) - 1
     assert not frazil.Repository.exists("copy.repo")
     assert main(["copy", "sea.repo", "copy.repo", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    source, target = LocalStore(place / "sea.repo"), LocalStore(place / "copy.repo")
+    source, target = LocalStore(workdir / "sea.repo"), LocalStore(workdir / "copy.repo")
     assert (document["keys"], document["found"]) == (len(source.list()) - there, there)
     assert {key: target.get(key) for key in target.list()} == {key: source.get(key) for key in source.list()}

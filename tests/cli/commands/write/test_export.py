@@ -13,7 +13,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def test_a_group_and_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_group_and_an_array(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "new.repo"]) == 0
     capfd.readouterr()
     assert main(["export", "new.repo@main", "all.nc"]) == 0

@@ -24,7 +24,7 @@ def temp(
 
 
 @pytest.mark.parametrize("flag", [None, "--virtual", "--adopt"])
-def test_a_file_into_a_new_repository(flag: str | None, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_into_a_new_repository(flag: str | None, workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "new.repo", *([flag] if flag else [])]) == 0
     output = capfd.readouterr()
     repo = frazil.Repository.open("new.repo")
@@ -39,7 +39,7 @@ def test_a_file_into_a_new_repository(flag: str | None, place: Path, capfd: pyte
         assert capfd.readouterr().out == "[3 4]\n"
 
 
-def test_a_branch_and_a_group(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_branch_and_a_group(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = frazil.Repository.open("sea.repo").lookup_branch("main")
     arguments = ["import", "ocean.nc", "sea.repo@dev", "--path", "from/file", "-m", "the file", "--json"]
     assert main(arguments) == 0
@@ -55,9 +55,9 @@ def test_a_branch_and_a_group(place: Path, capfd: pytest.CaptureFixture[str]) ->
     assert next(iter(repo.history("dev"))).message == "the file"
 
 
-def test_several_files(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    write_netcdf(place / "classic.nc", "NETCDF3_CLASSIC")
-    (place / "notes.txt").write_text("no such file")
+def test_several_files(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_netcdf(workdir / "classic.nc", "NETCDF3_CLASSIC")
+    (workdir / "notes.txt").write_text("no such file")
     for bad in ("notes.txt", "missing.nc"):
         assert main(["import", "ocean.nc", bad, "classic.nc", "new.repo", "--path", "all"]) == 1
         assert bad in capfd.readouterr().err
@@ -70,9 +70,9 @@ def test_several_files(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("flag", [None, "--virtual", "--adopt"])
-def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_variable_that_cannot_be_imported(flag: str | None, workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     flags = [flag] if flag else []
-    with h5py.File(place / "text.nc", "w") as file:
+    with h5py.File(workdir / "text.nc", "w") as file:
         file.create_dataset("words", (3,), h5py.vlen_dtype("i4"))
         for name in ("good", "other"):
             file[name] = np.ones(3, "i4")
@@ -80,7 +80,7 @@ def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd
     output = capfd.readouterr()
     assert output.out == ""
     assert "/words: " in output.err and "--skip words" in output.err
-    assert not (place / "new.repo").exists()
+    assert not (workdir / "new.repo").exists()
     assert main(["import", "text.nc", "new.repo", *flags, "--skip", "wrods"]) == 2
     assert "--skip wrods" in capfd.readouterr().err
     assert main(["import", "text.nc", "new.repo", *flags, "--skip", "words", "--skip", "oth*", "--json"]) == 0
@@ -94,11 +94,11 @@ def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd
     assert output.err == ""
     assert main(["import", "text.nc", "new2.repo", *flags, "--skip", "*"]) == 1
     assert "frazil: nothing could be imported: there is no array (key 'text.nc')" in capfd.readouterr().err
-    assert not (place / "new2.repo").exists()
+    assert not (workdir / "new2.repo").exists()
 
 
-def test_an_attribute_that_is_dropped_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with netCDF4.Dataset(place / "odd.nc", "w", format="NETCDF3_CLASSIC") as file:
+def test_an_attribute_that_is_dropped_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with netCDF4.Dataset(workdir / "odd.nc", "w", format="NETCDF3_CLASSIC") as file:
         file.createDimension("n", 3)
         file.createVariable("a", "i2", ("n",)).setncattr("_Fillvalue", float("nan"))
     Path("odd.nc").write_bytes(Path("odd.nc").read_bytes().replace(b"_Fillvalue", b"_FillValue"))
@@ -106,20 +106,20 @@ def test_an_attribute_that_is_dropped_is_told(place: Path, capfd: pytest.Capture
     assert "skipped: odd.nc: /a: attribute _FillValue: " in capfd.readouterr().err
 
 
-def test_nothing_is_committed_where_something_is_there(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_committed_where_something_is_there(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tip = frazil.Repository.open("sea.repo").lookup_branch("main")
     assert main(["import", "ocean.nc", "sea.repo", "--adopt"]) == 1
     assert "choose another group with --path" in capfd.readouterr().err
     assert frazil.Repository.open("sea.repo").lookup_branch("main") == tip
 
 
-def test_no_repository_is_made_inside_of_another(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_repository_is_made_inside_of_another(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "sea.repo/basin", "--adopt"]) == 1
     assert "with the group basin as its path" in capfd.readouterr().err
     assert not Path("sea.repo/basin").exists()
 
 
-def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_plain_store_with_its_layout_explained(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "new.zarr", "--dry-run"]) == 0
     output = capfd.readouterr()
     assert "level1/temp (3 x 40 x 50 float32): chunks 3 x 40 x 50" in output.out and output.err == ""
@@ -151,21 +151,21 @@ def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.Capt
         assert main(["import", "ocean.nc", "new.zarr", *bad]) == 2
 
 
-def test_values_that_references_name_are_copied_from_prefixes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_values_that_references_name_are_copied_from_prefixes(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     values = np.arange(24, dtype="<f8")
-    (place / "raw.bin").write_bytes(b"head" + values.tobytes())
-    prefix = Path(os.path.realpath(place)).as_uri() + "/"
+    (workdir / "raw.bin").write_bytes(b"head" + values.tobytes())
+    prefix = Path(os.path.realpath(workdir)).as_uri() + "/"
     array = {"zarr_format": 2, "shape": [24], "chunks": [24], "dtype": "<f8", "order": "C", "compressor": None}
     parts = {
         "t/.zarray": json.dumps({**array, "filters": None, "fill_value": None}),
         "t/0": [f"{prefix}raw.bin", 4, 192],
     }
-    (place / "refs.json").write_text(json.dumps({"version": 1, "refs": {".zgroup": '{"zarr_format":2}', **parts}}))
+    (workdir / "refs.json").write_text(json.dumps({"version": 1, "refs": {".zgroup": '{"zarr_format":2}', **parts}}))
     for given in ([], ["--virtual-prefix", "file:///elsewhere/"]):
         assert main(["import", "refs.json", "new.zarr", "--copy", *given]) == 1
         assert "--virtual-prefix" in capfd.readouterr().err
     assert main(["import", "refs.json", "new.zarr", "--copy", "--virtual-prefix", prefix]) == 0
     assert np.array_equal(frazil.load("new.zarr")["t"], values)
-    np.save(place / "own.npy", values)
+    np.save(workdir / "own.npy", values)
     assert main(["import", "own.npy", "own.zarr", "--virtual-prefix", "file:///elsewhere/"]) == 0
     assert np.array_equal(next(iter(frazil.load("own.zarr").values())), values)

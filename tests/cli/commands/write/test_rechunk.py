@@ -20,10 +20,12 @@ from frazil.cli.main import main
 from frazil.operations.copy.journal import JOURNAL_NAME
 
 
-def test_forms(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_forms(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["rechunk", "sea.zarr", "a.zarr", "--chunks", "100,50", "--shards", "300,100", "--codecs", "zstd"]) == 0
     out, err = capfd.readouterr()
-    assert out.startswith(f"{place / 'sea.zarr'} written to {place / 'a.zarr'}, chunks 100 x 50 in shards 300 x 100\n")
+    assert out.startswith(
+        f"{workdir / 'sea.zarr'} written to {workdir / 'a.zarr'}, chunks 100 x 50 in shards 300 x 100\n"
+    )
     assert err == ""
     array = frazil.open_array("a.zarr")
     assert (array.chunks, array.shards, [codec.name for codec in array.codecs]) == (
@@ -57,7 +59,7 @@ def test_forms(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frazil.open_array("c.zarr").chunks == (64, 64)
 
 
-def test_repositories(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repositories(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["rechunk", "sea.repo@v1/level1/temp", "sea.repo@dev/rows", "--chunks", "1,1,50"]
     assert main([*arguments, "-m", "rows", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
@@ -77,16 +79,16 @@ def test_repositories(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "a group is there" in capfd.readouterr().err
     assert main(["rechunk", "sea.zarr", "sea.repo@v1/x"]) == 1
     assert main(["rechunk", "sea.zarr", "new.repo@main/x"]) == 1
-    assert not (place / "x.zarr").exists()
+    assert not (workdir / "x.zarr").exists()
 
 
 def test_buckets_and_web_servers(
-    place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()
-    with web_server(place) as url:
+    with web_server(workdir) as url:
         assert (
             main(["rechunk", f"{url}/sea.zarr", f"s3://{bucket}/a.zarr", "--chunks", "50,50", "--shards", "none"]) == 0
         )
@@ -120,7 +122,7 @@ program()
 """
 
 
-def test_an_interrupt_leaves_what_the_same_command_finishes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_leaves_what_the_same_command_finishes(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["sea.zarr", "rows.zarr", "--chunks", "10,700", "--shards", "none", "--memory", "200KiB"]
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], check=False, capture_output=True)
     assert done.returncode in (130, -signal.SIGINT)

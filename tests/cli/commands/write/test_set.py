@@ -20,7 +20,7 @@ from frazil.cli.main import main
 PROGRAM = [sys.executable, "-m", "frazil"]
 
 
-def test_a_value_and_a_file(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_value_and_a_file(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.zarr", "10, ::-2", "7"]) == 0
     assert capfd.readouterr() == ("350 elements set\n", "")
     expected = SEA.copy()
@@ -39,7 +39,7 @@ def test_a_value_and_a_file(place: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert np.isnan(frazil.open_array("ocean.zarr/level1/temp")[...]).all()
 
 
-def test_what_get_wrote_comes_back(place: Path) -> None:
+def test_what_get_wrote_comes_back(workdir: Path) -> None:
     assert main(["get", "sea.zarr", "5:60:3, ::-1", "-o", "part.npy"]) == 0
     assert main(["set", "sea.zarr", "...", "0"]) == 0
     with open("part.npy", "rb") as part:
@@ -52,7 +52,7 @@ def test_what_get_wrote_comes_back(place: Path) -> None:
     np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], expected)
 
 
-def test_on_a_branch(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_on_a_branch(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.repo@main", "salt", ":2", "9", "-m", "salty", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     newest = next(frazil.Repository.open("sea.repo").history())
@@ -63,7 +63,7 @@ def test_on_a_branch(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_in_a_bucket_and_not_on_a_web_server(
-    place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
@@ -71,7 +71,7 @@ def test_in_a_bucket_and_not_on_a_web_server(
     frazil.copy("ocean.zarr", f"s3://{bucket}/ocean.zarr")
     assert main(["set", f"s3://{bucket}/ocean.zarr", "flat", ":4", "1"]) == 0
     np.testing.assert_array_equal(frazil.open_array(f"s3://{bucket}/ocean.zarr/flat")[:5], [1, 1, 1, 1, 4])
-    with web_server(place) as url:
+    with web_server(workdir) as url:
         capfd.readouterr()
         assert main(["set", f"{url}/ocean.zarr", "flat", ":4", "1"]) == 1
         assert capfd.readouterr().err.count("\n") == 1
@@ -94,17 +94,17 @@ def test_in_a_bucket_and_not_on_a_web_server(
     ],
 )
 def test_mistakes_change_nothing(
-    arguments: list[str], words: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], words: list[str], workdir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in workdir.rglob("*") if path.is_file()}
     assert main(["set", *arguments]) == 1
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert all(word in err for word in words), err
-    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in workdir.rglob("*") if path.is_file()} == before
 
 
-def test_a_message_is_for_commits(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_message_is_for_commits(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.zarr", "0", "1", "-m", "why"]) == 2
     assert "-m is for a branch" in capfd.readouterr().err
 
@@ -123,7 +123,7 @@ program()
 """
 
 
-def test_an_interrupt_leaves_a_branch_as_it_was(place: Path) -> None:
+def test_an_interrupt_leaves_a_branch_as_it_was(workdir: Path) -> None:
     before = next(frazil.Repository.open("sea.repo").history()).id
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "sea.repo@main", "salt", "1"], check=False, capture_output=True

@@ -251,11 +251,11 @@ def test_what_is_interrupted_leaves_nothing(ending: str, error: type[BaseExcepti
 
 @pytest.mark.parametrize("name", ["a.nc", "x/c/0"])
 def test_a_file_never_goes_among_those_of_its_source(name: str, tmp_path: Path) -> None:
-    place = tmp_path / "a.zarr"
-    frazil.create_group(place).create_array("x", data=np.arange(3.0))
+    location = tmp_path / "a.zarr"
+    frazil.create_group(location).create_array("x", data=np.arange(3.0))
     with pytest.raises(InvalidInputError, match="inside the other"):
-        frazil.export_file(place, place / name, "npz", overwrite=True)
-    assert np.array_equal(frazil.open_array(place / "x")[...], np.arange(3.0))
+        frazil.export_file(location, location / name, "npz", overwrite=True)
+    assert np.array_equal(frazil.open_array(location / "x")[...], np.arange(3.0))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "string"])

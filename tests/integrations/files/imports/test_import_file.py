@@ -61,13 +61,13 @@ def test_a_plain_store_by_its_name(file: Path) -> None:
 
 
 def test_a_repository_a_branch_a_session(file: Path) -> None:
-    place = file.parent / "sea.repo"
-    done = frazil.import_file(file, place, message="the first")
-    repo = frazil.Repository.open(place)
+    location = file.parent / "sea.repo"
+    done = frazil.import_file(file, location, message="the first")
+    repo = frazil.Repository.open(location)
     assert done.snapshot == repo.lookup("main") and next(iter(repo.history())).message == "the first"
     repo.create_branch("dev", "main")
-    frazil.import_file(file, f"{place}@dev/level2", path="deep")
-    assert np.array_equal(frazil.open(f"{place}@dev/level2/deep/flat")[...], np.arange(12))
+    frazil.import_file(file, f"{location}@dev/level2", path="deep")
+    assert np.array_equal(frazil.open(f"{location}@dev/level2/deep/flat")[...], np.arange(12))
     session = repo.writable_session()
     assert frazil.import_file(file, session, "adopt", path="adopted").snapshot is None
     assert session.has_changes

@@ -199,8 +199,8 @@ def test_fill_values_are_those_of_zarr_v2(dtype: str, stored: object, fill: obje
 def test_xarray_sees_the_same_missing_values(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
     file = write(tmp_path, fill_value=3.0)
-    place = tmp_path / "a.zarr"
-    frazil.import_file(file, place, "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
-    temp = xarray.open_dataset(place, engine="frazil", group="deep").temp.values
+    path = tmp_path / "a.zarr"
+    frazil.import_file(file, path, "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    temp = xarray.open_dataset(path, engine="frazil", group="deep").temp.values
     np.testing.assert_array_equal(temp[:5], np.where(VALUES[:5] == 3, np.nan, VALUES[:5]))
     assert np.isnan(temp[5:, 6:]).all()

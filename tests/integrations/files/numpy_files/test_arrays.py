@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -153,6 +154,41 @@ def test_a_member_that_grows_beyond_its_header(tmp_path: Path) -> None:
         made.writestr("a.npy", npy(described("(5,)"), bytes(2**24)))
     with pytest.raises(DataError, match="size"):
         frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("what", ["header", "elements"])
+def test_a_member_takes_no_more_memory_than_is_needed(compression: int, what: str, tmp_path: Path) -> None:
+    """64 MiB are compressed to a few KiB: a header of so many bytes is refused, and elements are decoded chunk by chunk."""
+    text = described("(16, 262144)", "'<f8'").encode()
+    begin = b"\x93NUMPY\2\0" + struct.pack("<I", 2**26 if what == "header" else len(text))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression) as made:
+        made.writestr("a.npy", begin + (b" " * 2**26 if what == "header" else text + bytes(2**25)))
+    tracemalloc.start()
+    try:
+        if what == "header":
+            with pytest.raises(FormatError, match="header has more than"):
+                frazil.import_file(tmp_path / "a.npz", MemoryStore())
+        else:
+            store = MemoryStore()
+            frazil.import_file(tmp_path / "a.npz", store, runtime=frazil.Runtime(bytes_in_flight=2**21))
+            assert not frazil.open_array(store, path="a")[3].any()  # type: ignore[union-attr]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * 2**23  # LZMA has a dictionary of 8 MiB
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunks", [(5, 256, 128), (64, 64, 64), (16, 16, 128)])
+def test_a_compressed_member_with_other_chunks(order: str, chunks: tuple[int, ...], tmp_path: Path) -> None:
+    """Chunks of the member are read forwards, and those that are read again from a temporary file."""
+    values = np.asarray(np.random.default_rng(0).integers(0, 99, (64, 256, 128), "i4"), order=order)  # type: ignore[call-overload]
+    np.savez_compressed(tmp_path / "a.npz", a=values)
+    store = MemoryStore()
+    limit = frazil.Runtime(bytes_in_flight=2**22)
+    frazil.import_file(tmp_path / "a.npz", store, chunks=chunks, shards=None, runtime=limit)
+    np.testing.assert_array_equal(frazil.open_array(store, path="a")[...], values)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -276,9 +276,9 @@ class _Scan:
         if inside.size < len(found):
             chunks = select_chunks(chunks, inside)
         chunks = chunks._replace(offsets=chunks.offsets + self._shift(dataset, chunks, chunk_shape))
-        beyond = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
-        if beyond.size:
-            chunk = tuple(chunks.coordinates[beyond[0]].tolist())
+        outside = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
+        if outside.size:
+            chunk = tuple(chunks.coordinates[outside[0]].tolist())
             raise InvalidInputError(f"the file is cut short: its chunk {chunk} ends after the file's {self.size} bytes")
         return chunks
 

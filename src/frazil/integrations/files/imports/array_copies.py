@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.destinations import check_destination
@@ -51,16 +52,20 @@ def copy_arrays(
     copies: Sequence[ArrayCopy],
     origin: str,
     report: Report,
+    spool: Callable[[str], object],
+    ended: Event,
 ) -> None:
     """Writes the arrays below the group at a path, and the groups with their attributes.
 
     origin  describes the source: the same for the same file in the same state
+    spool   is called with the path of an array whose chunks will be read more than once
+    ended   is set when no more is read, also by Ctrl-C
     Raises AlreadyExistsError if another node has the path of an array, ConflictError, InvalidInputError, DataError, StoreError."""
     if isinstance(destination, Session):
         tasks = [_prepared(copy, destination, group, origin) for copy in copies]
         make_groups(destination.root, group, groups)
-        for task in tasks:
-            task.run(report)
+        for copy, task in zip(copies, tasks, strict=True):
+            _run(copy, task, report, spool, ended)
         return
     store, root = resolve(destination, group)
     journal = Journal(f"import {_digest(copies)} of {origin}")
@@ -77,12 +82,18 @@ def copy_arrays(
         for copy in copies:
             if copy not in left:
                 report(copy.array.nbytes)
-        for task in tasks:
-            task.run(report)
+        for copy, task in zip(left, tasks, strict=True):
+            _run(copy, task, report, spool, ended)
     except FrazilError:
         forget_journal(store, root, journal)
         raise
     erase_journal(store, root, journal)
+
+
+def _run(copy: ArrayCopy, task: RechunkTask, report: Report, spool: Callable[[str], object], ended: Event) -> None:
+    if task.plan.reads(copy.array.chunks) > 1:
+        spool(copy.path)
+    task.run(report, ended)
 
 
 def make_groups(root: Group, path: str, groups: dict[str, dict[str, Json]]) -> None:

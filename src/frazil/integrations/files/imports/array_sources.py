@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from threading import Event
 from typing import TYPE_CHECKING
 
 from frazil.api.nodes import open_group
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 
 
 def open_arrays(
-    scanned: ScannedFile, source: Source, prefixes: Prefixes | None, runtime: Runtime, files: ExitStack
-) -> dict[str, Array]:
-    """Each array of the file, by path. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
-    libraries open. Raises InvalidInputError if a library is missing."""
+    scanned: ScannedFile,
+    source: Source,
+    prefixes: Prefixes | None,
+    runtime: Runtime,
+    files: ExitStack,
+    ended: Event,
+) -> tuple[dict[str, Array], DecodedChunks]:
+    """Each array of the file, by path; and the chunks of those that a library decodes. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
+    libraries open; ended: as for DecodedChunks. Raises InvalidInputError if a library is missing."""
     own = {} if scanned.refers or source.container is not None else {source.prefix: None}
     allowed = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
     session = Repository.create(MemoryStore(), virtual_prefixes=allowed, runtime=runtime).writable_session()
@@ -36,11 +42,12 @@ def open_arrays(
     arrays: dict[str, Array] = dict(found)
     for array in native:
         set_references(session, array, array.path, source, scanned.state)
-    decoded = [array for array in scanned.arrays if array.library is not None]
-    if decoded:
-        root = open_group(adapt(DecodedChunks(decoded, source, files)), runtime=runtime)
-        for array in decoded:
+    by_library = [array for array in scanned.arrays if array.library is not None]
+    decoded = DecodedChunks(by_library, source, files, ended)
+    if by_library:
+        root = open_group(adapt(decoded), runtime=runtime)
+        for array in by_library:
             node = root[array.path]
             assert isinstance(node, Array)
             arrays[array.path] = node
-    return arrays
+    return arrays, decoded

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from math import prod
+from threading import Event
 from typing import Literal, TypeAlias
 
 from frazil.api.session import Session
@@ -155,14 +156,15 @@ def import_scanned(
         if scanned.kind == KIND and mode != "virtual":
             check_stored(source, scanned.arrays)
         if mode == "copy":
+            ended = Event()
             with ExitStack() as files:
-                found = open_arrays(scanned, source, virtual_prefixes, runtime, files)
+                found, decoded = open_arrays(scanned, source, virtual_prefixes, runtime, files, ended)
                 copies = [
                     ArrayCopy(found[name], name, laid_out)
                     for name, laid_out in zip(planned.arrays, planned.layouts, strict=True)
                 ]
                 origin = f"{source.location} {scanned.state!r}"
-                copy_arrays(destination, path, dict(scanned.groups), copies, origin, report)
+                copy_arrays(destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended)
         else:
             _refer(destination, scanned, source, path, mode, report)
     except DataError as error:  # its values may be wrong, or it may have changed since the scan

@@ -56,15 +56,15 @@ class Targets:
             raise InvalidInputError("a reference names no file")
         if isinstance(self._folder, str):
             return file_location(os.path.normpath(os.path.join(self._folder, target)))
-        place, parts = self._folder, list(self._folder.parts[:-1])
+        folder, parts = self._folder, list(self._folder.parts[:-1])
         for part in target.split("/"):
             if part == ".." and not parts:
-                raise InvalidInputError(f"a reference names {target!r}, which leads out of {place.root}")
+                raise InvalidInputError(f"a reference names {target!r}, which leads out of {folder.root}")
             if part == "..":
                 parts.pop()
             elif part not in ("", "."):
                 parts.append(part)
-        return place._replace(parts=tuple(parts)).folder_url.rstrip("/")
+        return folder._replace(parts=tuple(parts)).folder_url.rstrip("/")
 
     def size(self, target: str) -> int:
         """Raises InvalidInputError for a place that is not allowed, StoreError."""

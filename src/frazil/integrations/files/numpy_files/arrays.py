@@ -4,6 +4,7 @@ The header is read by numpy.lib.format, which evaluates no code; objects are pic
 
 from __future__ import annotations
 
+import io
 import lzma
 import struct
 import tempfile
@@ -11,15 +12,17 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from math import prod
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.lib import format as npy
 
-from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
+from frazil.integrations.files.numpy_files.members import PIECE, Member, data_offset
 from frazil.integrations.files.runs import check_dtype, scan_run
 from frazil.integrations.files.scanned import (
     Library,
@@ -45,13 +48,23 @@ NPY: Final = npy.MAGIC_PREFIX
 ZIP: Final = b"PK\x03\x04"
 
 _ENDING: Final = ".npy"
-_HEADERS: Final[dict[tuple[int, int], Any]] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# by version: the function for a header, and the bytes of its length, which comes first
+_HEADERS: Final[dict[tuple[int, int], tuple[Any, int]]] = {
+    (1, 0): (npy.read_array_header_1_0, 2),
+    (2, 0): (npy.read_array_header_2_0, 4),
+}
+_LONGEST_HEADER: Final = 2**16  # bytes
 _DAMAGED: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError, struct.error,
 )  # fmt: skip # errors of zipfile
 _LONGEST_TEXT: Final = 200  # characters of an error message
-_PIECE: Final = 2**20  # bytes
-_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")  # of a member; lengths of the name and the extra field come last
+
+
+class Readable(Protocol):
+    """A file, or a member of one, as far as headers need it."""
+
+    def read(self, size: int = ..., /) -> bytes: ...
+    def tell(self) -> int: ...
 
 
 class NpyHeader(Record):
@@ -85,7 +98,7 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
                     continue
                 if member.header_offset < 0 or any(array.path == path for array in arrays):
                     raise zipfile.BadZipFile(f"its directory is wrong at {member.filename!r}")
-                found, left = _member(file, members, member, state.size, path, name)
+                found, left = _member(file, member, state.size, path, name)
                 arrays += found
                 skipped += left
     except FrazilError:
@@ -118,7 +131,7 @@ def check_stored(source: Source, arrays: Sequence[ScannedArray]) -> None:
             for path in stored:
                 try:
                     with members.open(path + _ENDING) as member:
-                        while member.read(_PIECE):
+                        while member.read(PIECE):
                             pass
                 except zipfile.BadZipFile as error:
                     raise ChecksumError(
@@ -142,20 +155,19 @@ def array_name(name: str) -> str:
 
 
 def _member(
-    file: BinaryIO, members: zipfile.ZipFile, member: zipfile.ZipInfo, size: int, path: str, name: str
+    file: BinaryIO, member: zipfile.ZipInfo, size: int, path: str, name: str
 ) -> tuple[tuple[ScannedArray, ...], tuple[Skipped, ...]]:
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1:
-        file.seek(member.header_offset)
-        *_, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-        begin = member.header_offset + _LOCAL_HEADER.size + name_length + extra_length
+        begin = data_offset(file, member, name)
         return _scanned(file, min(size, begin + member.file_size), path, begin, name)
     try:
         for part in path.split("/"):
             check_name(part)
-        with members.open(member) as opened:
-            header = read_header(opened, name)
+        header = read_header(Member(file, member, name), name)
         check_dtype(header.dtype)
         check_shape(header.shape)
+        if header.begin + prod(header.shape) * header.dtype.itemsize != member.file_size:
+            raise FormatError("the size of a member is not the one in its header", key=name, path=path)
     except InvalidInputError as error:
         return (), (Skipped(path, None, error.message),)
     axis_order = slice(None, None, -1 if header.fortran else 1)
@@ -191,14 +203,18 @@ def _scanned(
     return (array,), ()
 
 
-def read_header(file: IO[bytes], name: str) -> NpyHeader:
+def read_header(file: Readable, name: str) -> NpyHeader:
     """The header of an array, at the position of the file. Raises FormatError."""
     start = file.tell()
     try:
         version = npy.read_magic(file)
         if version not in _HEADERS:
             raise FormatError(f"its version {version} is not supported here", key=name)
-        shape, fortran, dtype = _HEADERS[version](file)
+        parse, nbytes = _HEADERS[version]
+        length = file.read(nbytes)
+        if int.from_bytes(length, "little") > _LONGEST_HEADER:  # NumPy would read it all before it refuses it
+            raise FormatError(f"its header has more than {_LONGEST_HEADER} bytes", key=name)
+        shape, fortran, dtype = parse(io.BytesIO(length + file.read(int.from_bytes(length, "little"))))
     except (OSError, FrazilError, *_DAMAGED[:3]):
         raise
     except Exception as error:  # NumPy evaluates a Python literal, which fails in many ways
@@ -210,43 +226,82 @@ def read_header(file: IO[bytes], name: str) -> NpyHeader:
 def open_members(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of compressed members, by path. files: closes them at the end. Each is decoded to a temporary file when it is first read."""
-
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
-        found: list[NDArray[np.generic]] = []
-        files.callback(found.clear)
-
-        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
-            if not found:
-                found.append(_decoded(source, array))
-            return found[0][box]
-
-        return read
-
-    return {array.path: reader(array) for array in arrays}
+    """Readers of compressed members, by path. files: closes them at the end."""
+    return {array.path: _Elements(source, array, files).read for array in arrays}
 
 
-def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
-    """The elements of a compressed member, mapped from a temporary file without a name."""
-    assert array.library is not None
-    expected = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
-    try:
-        with open_file(source) as file, zipfile.ZipFile(file) as members, members.open(array.library.address) as member:
-            header = read_header(member, source.name)
-            if not expected:
-                return np.empty(array.shape, array.dtype)
-            with tempfile.TemporaryFile() as spooled:
-                while spooled.tell() <= expected and (piece := member.read(_PIECE)):
-                    spooled.write(piece)
-                if spooled.tell() != expected or (header.shape, header.dtype) != (array.shape, array.dtype):
-                    raise ChunkDecodeError("its size is not the one in its header", key=source.name, path=array.path)
-                spooled.flush()
-                order = "F" if header.fortran else "C"
-                values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file
-                return values
-    except FrazilError:
-        raise
-    except (OSError, *_DAMAGED) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+class _Elements:
+    """The elements of a compressed member, decoded while they are read. If a box is before the last one, the member is decoded once more, to a temporary file."""
+
+    def __init__(self, source: Source, array: ScannedArray, files: ExitStack) -> None:
+        self._source, self._array, self._files = source, array, files
+        self._opened: tuple[Member, NpyHeader] | None = None
+        self._values: NDArray[np.generic] | None = None
+
+    def read(self, box: tuple[slice, ...]) -> NDArray[np.generic]:
+        """A chunk, whose elements are one run in the member. Raises ChunkDecodeError, StoreError."""
+        try:
+            return self._read(box)
+        except DataError as error:
+            error.path = error.path or self._array.path
             raise
-        raise ChunkDecodeError(f"it cannot be decoded: {error}", key=source.name, path=array.path) from error
+        except FrazilError:
+            raise
+        except (OSError, *_DAMAGED) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ChunkDecodeError(
+                f"it cannot be decoded: {error}", key=self._source.name, path=self._array.path
+            ) from error
+
+    def _read(self, box: tuple[slice, ...]) -> NDArray[np.generic]:
+        if self._values is not None:
+            return self._values[box]
+        if self._opened is None:
+            self._opened = self._open()
+        member, header = self._opened
+        turn = slice(None, None, -1 if header.fortran else 1)
+        extents = [part.stop - part.start for part in box]
+        if not prod(extents):
+            return np.empty(extents, header.dtype)
+        first = [part.start for part in box]
+        start = (
+            header.begin + int(np.ravel_multi_index(first[turn], header.shape[turn])) * header.dtype.itemsize
+            if first
+            else header.begin
+        )
+        if start < member.tell():
+            self._opened = None
+            self._values = self._spooled()
+            return self._values[box]
+        member.skip(start - member.tell())
+        values = np.frombuffer(member.read(prod(extents) * header.dtype.itemsize), header.dtype)
+        if member.tell() - header.begin == prod(header.shape) * header.dtype.itemsize:
+            member.skip(1)  # compares the checksum
+        return values.reshape(extents[turn]).transpose(range(len(extents))[turn])
+
+    def _open(self) -> tuple[Member, NpyHeader]:
+        """The member, at its first element."""
+        assert self._array.library is not None
+        file = self._files.enter_context(open_file(self._source))
+        with zipfile.ZipFile(file) as members:
+            member = Member(file, members.getinfo(self._array.library.address), self._source.name)
+        header = read_header(member, self._source.name)
+        if (header.shape, header.dtype) != (self._array.shape, self._array.dtype):
+            raise ChunkDecodeError("its header is not the scanned one", key=self._source.name, path=self._array.path)
+        return member, header
+
+    def _spooled(self) -> NDArray[np.generic]:
+        """All elements, mapped from a temporary file without a name."""
+        member, header = self._open()
+        with tempfile.TemporaryFile() as spooled:
+            while piece := member.read(PIECE):
+                spooled.write(piece)
+            spooled.flush()
+            order = "F" if header.fortran else "C"
+            values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file
+            self._files.callback(self._forget)
+            return values
+
+    def _forget(self) -> None:
+        self._values = None
