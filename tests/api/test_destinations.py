@@ -204,3 +204,17 @@ def test_groups_do_not_overwrite_repositories(name: str, kind: str, tmp_path: Pa
     assert {key: store.get(key) for key in store.list()} == before
     GROUP_WRITERS[name](group, "a/c", True)
     GROUP_WRITERS[name](group, "a/c", True)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_no_repository_is_created_in_a_hierarchy(tmp_path: Path, zarr_format: int) -> None:
+    """Programs would find only one of the two."""
+    for name, create in (("a", frazil.create_array), ("g", frazil.create_group)):
+        create(tmp_path / name, zarr_format=zarr_format, **({"data": [1, 2]} if name == "a" else {}))  # type: ignore[operator]
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(AlreadyExistsError, match="array or group"):
+            frazil.Repository.create(tmp_path / name)
+        with pytest.raises(AlreadyExistsError, match="array or group"):
+            frazil.Repository.open_or_create(tmp_path / name)
+        assert main(["repo", "init", str(tmp_path / name)]) == 1
+        assert sorted(tmp_path.rglob("*")) == before

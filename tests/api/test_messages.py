@@ -197,3 +197,63 @@ def test_no_name_is_a_command_to_a_terminal() -> None:
         for text in (str(value), repr(value)):
             assert all(line.isprintable() for line in text.split("\n"))
             assert not any(line.startswith("b") for line in text.split("\n"))
+
+
+def test_an_unknown_name_has_a_short_message() -> None:
+    """With a similar name the list of all names would only hide it."""
+    for arguments in ({"dtype": "flaot32"}, {"codecs": ["bytes", "zsdt"]}, {"dtype": object}):
+        with pytest.raises(FrazilError) as caught:
+            frazil.create_array({}, **{"shape": 3, "dtype": "i4", **arguments})  # type: ignore[arg-type]
+        assert caught.value.hint and len(str(caught.value)) < 250
+    with pytest.raises(FrazilError, match="registered: bytes"):
+        frazil.create_array({}, shape=3, dtype="i4", codecs=["quite_another"])
+
+
+@pytest.mark.parametrize(("name", "meant"), [("chunk", "chunks"), ("fillvalue", "fill_value"), ("dimension_name", "dimension_names")])  # fmt: skip
+def test_a_mistyped_argument(name: str, meant: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name} is not an argument here.*did you mean '{meant}'"):
+        frazil.create_array({}, shape=3, dtype="i4", **{name: 3})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=f"did you mean '{meant}'"):
+        frazil.create_group({}).create_arrays({"a": {"shape": 3, "dtype": "i4", name: 3}})
+
+
+def test_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """The hint says what is there instead. Commands do not name modes of Python."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("old/meta").mkdir(parents=True)
+    Path("begun").mkdir()
+    Path("begun/__frazil_copy.json").write_text("{}")
+    for place, hint in (
+        ("nothing.zarr", "there is no such folder"),
+        ("folder", "this folder holds no node"),
+        ("s3:/bucket/sea.zarr", "two slashes: s3://"),
+        ("old/level1", "hierarchy of the 2022 draft"),
+        ("begun", "not complete: run it again"),
+    ):
+        with pytest.raises(NotFoundError) as caught:
+            frazil.open_array(place)
+        assert hint in (caught.value.hint or "")
+        assert main(["info", place]) == 1
+        printed = capfd.readouterr().err
+        assert hint in printed
+        assert "mode=" not in printed
+
+
+def test_a_web_server_that_cannot_be_reached() -> None:
+    """The reason is the one of the system. urllib3 counts it as a time-out."""
+    for url, reason in (
+        ("http://127.0.0.1:9/sea.zarr", "Connection refused"),
+        ("http://nowhere.invalid/sea.zarr", "not known|resolution"),
+    ):
+        store = frazil.stores.ObjectStore(url, retry_config={"max_retries": 0})
+        with pytest.raises(StoreError, match=reason) as caught:
+            frazil.open_array(store)
+        assert "in time" not in str(caught.value)
+        assert "time-outs" not in (caught.value.hint or "")
+
+
+def test_a_web_server_is_no_destination(tmp_path: Path) -> None:
+    frazil.create_array(tmp_path / "sea.zarr", data=[1])
+    with pytest.raises(frazil.errors.ReadOnlyError, match="can only be read"):
+        frazil.copy(tmp_path / "sea.zarr", "http://127.0.0.1:9/sea.zarr")

@@ -225,7 +225,7 @@ def branch_hint(files: RepositoryFormat, name: str) -> str | None:
     """The hint for a name that no branch has: it may be that of a tag or snapshot, or mistyped. None where this cannot be determined."""
     try:
         if name in files.tags():
-            return f"{name!r} is a tag: readonly_session(tag={name!r}) reads it, create_branch(name, {name!r}) begins a branch there"
+            return f"{name!r} is a tag: readonly_session(tag={name!r}) reads it, create_branch(name, {name!r}) or `frazil repo branch ... --at {name}` begins a branch there"
         if (found := _by_id(files, name)) is not None:
             snapshot = encode_id(found)
             return f"{name!r} is a snapshot: readonly_session(snapshot={snapshot!r}) reads it, create_branch(name, {snapshot!r}) begins a branch there"

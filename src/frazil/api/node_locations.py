@@ -6,8 +6,10 @@ nodes.py opens and creates the node."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.hierarchy.nodes import NodeLocation, missing
@@ -17,6 +19,7 @@ from frazil.late import LateModule
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
 from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
@@ -32,7 +35,9 @@ else:
     repository = LateModule("frazil.api.repository")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
+CREATES: Final = 'mode="a", which is the default in zarr-python, creates a node'
+_ONE_SLASH: Final = re.compile(r"(?:^|/)(s3|gs|az|https?|file|memory):/")
+_OTHER_FILES: Final = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 
 
 def node_location_of(
@@ -95,6 +100,17 @@ def _in_repository(
     return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)
 
 
+def _nothing_hint(where: str) -> str:
+    """The hint for a local path without a node."""
+    if (found := _ONE_SLASH.search(where)) is not None:
+        return f"a URL has two slashes: {found[1]}://"
+    if os.path.isdir(where):
+        return "check the location: this folder holds no node"
+    if os.path.isdir(os.path.join(os.path.dirname(where), "meta")):
+        return "of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path"
+    return "check the location: there is no such folder"
+
+
 def nothing_at(node_location: NodeLocation) -> NotFoundError:
     """The error for a location without a node. Its hint names a repository at this location, as nodes of repositories are not documents."""
     error = missing(node_location)
@@ -107,7 +123,12 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
     if where.lower().endswith(_OTHER_FILES):
         error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
-    error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
+    journal = f"{node_location.path}/{COPY_JOURNAL}".lstrip("/")
+    with suppress(StoreError):
+        if store.capabilities.listable and store.exists(journal):
+            error.hint = "what copy, rechunk or import began to write here is not complete: run it again"
+            return error
+    error.hint = f"{_nothing_hint(where)}; {CREATES}" if isinstance(store, LocalStore) else f"{error.hint}; {CREATES}"
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         try:
             if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):

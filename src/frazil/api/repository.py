@@ -50,7 +50,6 @@ else:
     html_table = LateModule("frazil.array.interface.html_table")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
@@ -103,8 +102,7 @@ class Repository(Inspected):
         check_compatible(compatible, attributes_file_bytes, chunk_digests)
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
-        # creating the first branch file fails if a repository already exists
-        check_destination(location, files.store, files.prefix, may_be_repository=True)
+        check_destination(location, files.store, files.prefix, may_be_repository=True)  # which `files.create` refuses
         files.create(compatible=compatible is not None, digests=chunk_digests is not None)
         return cls(files, options, registry)
 
@@ -150,7 +148,9 @@ class Repository(Inspected):
         except NotFoundError:
             try:
                 return cls.create(location, compatible=compatible, chunk_digests=chunk_digests, **options)  # type: ignore[arg-type]
-            except AlreadyExistsError:  # another process created it
+            except AlreadyExistsError:  # another process created it, or something else is there
+                if not cls.exists(location):
+                    raise
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
             raise InvalidInputError(

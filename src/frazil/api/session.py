@@ -229,7 +229,7 @@ class Session:
         divergence = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
         error = ConflictError(
             f"the branch {self.branch!r} has moved since the session began{divergence}",
-            hint="rebase with a solver, then commit again"
+            hint='make the change again from the newest state; or commit(..., rebase="ours"), or "theirs", takes one side'
             if conflicts
             else 'session.rebase(), then commit again; or commit(..., rebase="disjoint")',
         )

@@ -206,12 +206,13 @@ class Registry(Value):
     def _parse(self, extension: Extension, path: str) -> Codec:
         codec = self._codec(extension.name)
         if codec is None:
+            names = list(dict.fromkeys(name for name, _ in self._codecs))
+            alike = suggestion(extension.name, names)
+            known = "" if alike else f" (registered: {', '.join(names)})"
             raise UnknownExtensionError(
-                f"the codec {found(extension.name)} is not registered"
-                f" (registered: {', '.join(dict.fromkeys(name for name, _ in self._codecs))})",
+                f"the codec {found(extension.name)} is not registered{known}",
                 path=path,
-                hint=suggestion(extension.name, [name for name, _ in self._codecs])
-                or "register it with Registry.with_codec",
+                hint=alike or "register it with Registry.with_codec",
             )
         configuration, member_path = extension.configuration, f"{path}.configuration"
         for member in codec.required:

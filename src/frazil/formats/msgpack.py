@@ -92,7 +92,9 @@ class Reader:
         return self.fail(f"{what} must be {expected}, found {self.kind()}")
 
     def _short(self, what: str) -> FormatError:
-        return self.fail(f"the file ends within {what}", hint="it was cut short; restore it from a copy")
+        return self.fail(
+            f"the file ends within {what}", hint="it was cut short; restore it from a copy, or `frazil repo repair`"
+        )
 
     def _head(self, what: str, expected: str) -> tuple[int, int]:
         """The number or length in a head, and the end of the head; `at` does not move."""

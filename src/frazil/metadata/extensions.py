@@ -150,17 +150,19 @@ class NamedExtension(Value, Generic[T]):
 
 
 def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
-    """The first family that reads the extension; UnknownExtensionError, with all registered names, if there is none.
+    """The first family that reads the extension; UnknownExtensionError if there is none, with the name that is
+    similar, or with all registered names.
 
     kind  the word for such an extension in the message, such as "data type" """
     for family in families:
         if family.matches(extension.name):
             return family
+    alike = suggestion(extension.name, names_of(families))
+    known = "" if alike else f" (registered: {', '.join(names_of(families))})"
     raise UnknownExtensionError(
-        f"the {kind} {found(extension.name)} is not registered (registered: {', '.join(names_of(families))})",
+        f"the {kind} {found(extension.name)} is not registered{known}",
         path=path,
-        hint=suggestion(extension.name, names_of(families))
-        or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
+        hint=alike or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
     )
 
 

@@ -91,7 +91,7 @@ def test_bad_raw_types_are_refused(name):
 def test_unknown_numpy_types_come_with_a_hint(dtype, hint):
     with pytest.raises(UnknownExtensionError, match="no registered data type") as caught:
         CORE_EXTENSIONS.from_numpy(dtype)
-    assert "float32" in caught.value.message
+    assert ("float32" in caught.value.message) == (dtype is not object)  # for which the hint says it all
     assert hint in str(caught.value.hint)
 
 

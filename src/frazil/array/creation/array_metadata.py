@@ -16,7 +16,7 @@ from frazil.codecs.defaults import default_chunks, default_codecs, default_shard
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.late import LateModule
-from frazil.metadata.extensions import Extension, parse_extension
+from frazil.metadata.extensions import Extension, parse_extension, suggestion
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys
 from frazil.metadata.json_text import Json, as_json, item
@@ -52,15 +52,18 @@ def check_arguments(
 ) -> None:
     """Raises InvalidInputError for a name that is neither an argument of array_metadata nor in `also`, and for a required argument that is missing or None."""
     ours = {*array_metadata.__annotations__, *also} - {"registry", "zarr_format", "zarr", "return"}
-    for name in set(given) - ours:
-        allowed = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
-        if name not in allowed:
-            raise InvalidInputError(
-                f"{name} is not an argument here", hint=f"known names: {', '.join(sorted(allowed))}"
-            )
+    _refuse_unknown(set(given) - ours, ours)
     for name in required:
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
+
+
+def _refuse_unknown(given: Iterable[str], ours: Iterable[str]) -> None:
+    for name in given:
+        if name not in zarr_arguments.ZarrArguments.__annotations__:
+            known = sorted({*ours, *zarr_arguments.ZarrArguments.__annotations__})
+            hint = suggestion(name, known) or f"known names: {', '.join(known)}"
+            raise InvalidInputError(f"{name} is not an argument here", hint=hint)
 
 
 def array_metadata(
@@ -85,6 +88,7 @@ def array_metadata(
     draft = zarr_format not in (2, 3)
     storage_transformers = check_sequence(storage_transformers, "storage_transformers")
     if zarr:
+        _refuse_unknown(zarr, {*array_metadata.__annotations__} - {"registry", "zarr", "return"})
         old = zarr_arguments.Renamed(dtype, chunks, chunk_key_encoding, zarr)
         dtype, chunks, chunk_key_encoding, zarr = zarr_arguments.renamed(old, zarr_format)  # type: ignore[assignment]
     shards, index_location = _shards(shards, index_location)

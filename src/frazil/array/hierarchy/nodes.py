@@ -115,7 +115,7 @@ def missing(location: NodeLocation) -> NotFoundError:
         f"there is no array or group in {location.store!r}",
         key=location.layout.document_keys(location.path)[0],
         path=location.path or "/",
-        hint="check the location; of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path",
+        hint="check the location",
     )
 
 

@@ -72,7 +72,7 @@ class SnapshotFile(Record):
 def check_format(data: bytes, key: str | None) -> None:
     """Refuses empty files, and files of later versions of Icechunk, which it names. Raises FormatError."""
     if not data:
-        raise FormatError("the file is empty", key=key, hint="its writer was interrupted; restore it from a copy")
+        raise FormatError("the file is empty", key=key, hint="restore it from a copy, or `frazil repo repair`")
     for start, by in _STARTS:
         if data.startswith(start):
             error = FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)

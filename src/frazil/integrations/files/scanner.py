@@ -85,7 +85,9 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
         raise FormatError(
             "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",
             key=name,
-            hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
+            hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5"
+            if begin.startswith(b"CDF")
+            else "docs/import.md lists the formats",
         )
     return scan_in_process(file, name, time_limit)
 

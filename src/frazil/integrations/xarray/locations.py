@@ -63,7 +63,9 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
         node = _opened(expanded(target), joined(path))
     if not isinstance(node, Group):
         raise NodeKindError(
-            "an array is there, not a group", path=node.path or "/", hint="open the group that it is in"
+            "an array is there, not a group",
+            path=node.path or "/",
+            hint="xarray opens groups of arrays with dimension_names: open the group that it is in, or create the array in one, by path=",
         )
     return node
 

@@ -20,6 +20,7 @@ from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
+from frazil.integrations.xarray.packing import checked
 from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.record import Record
 from frazil.stores.memory import MemoryStore
@@ -116,11 +117,12 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
 
 
 def encoded_variable(variable: Variable, name: str) -> Variable:
-    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type."""
+    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type,
+    and for numbers outside the range of the encoding."""
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
-    encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
+    encoded: Variable = encode_zarr_variable(checked(variable, name), name=name, **_FORMAT)
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
 
 

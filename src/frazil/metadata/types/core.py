@@ -415,8 +415,9 @@ def unknown_dtype(dtype: np.dtype[np.generic], names: tuple[str, ...]) -> Unknow
             "V": "raw bytes need a length (V8 ...)",
         }
         hint = hints.get(dtype.kind, "register a data type for it")
+    known = "" if dtype.kind == "O" else f" (registered: {', '.join(names)})"
     return UnknownExtensionError(
-        f"no registered data type holds the NumPy dtype {dtype} (registered: {', '.join(names)})",
+        f"no registered data type holds the NumPy dtype {dtype}{known}",
         path="data_type",
         hint=hint,
     )

@@ -140,15 +140,14 @@ def prepare_copy(
 
 
 def _check_stores(store: Store, to_store: Store) -> None:
-    for one in (store, to_store):
-        if not one.capabilities.listable:
-            raise StoreError(
-                f"{one!r} cannot be listed, so that its content is unknown",
-                hint="copy it from a location that can be listed",
-            )
     can = to_store.capabilities
     if not can.writable or not can.erasable:
         raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
+    for one, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
+        if not one.capabilities.listable:
+            raise StoreError(
+                f"{one!r} cannot be listed, so that its content is unknown", hint=f"{hint} that can be listed"
+            )
 
 
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:

@@ -42,7 +42,7 @@ from frazil.formats.alpha.refs import (
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
-from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.file_cache import OBJECTS, Files
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -287,7 +287,7 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    hint = f"manifests or chunks are there: {_LOST}" if files.has_objects() else "Repository.create makes one"
+    hint = f"{OBJECTS} are there: {_LOST}" if files.present() == OBJECTS else "Repository.create makes one"
     raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
 
 
@@ -307,14 +307,14 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     Raises AlreadyExistsError, CommitUnknownError; and the errors of check_commits, before anything is written."""
     check_commits(files)
     there = AlreadyExistsError(
-        "a repository already exists",
+        f"a repository already exists in {files.store!r}",
         key=files.key(folder_of("branch", MAIN)),
         hint="open it, or choose another location",
     )
     if exists(files) or later_format(files) is not None:
         raise there
-    if files.has_objects():  # a collection of the new repository would remove these
-        raise AlreadyExistsError("manifests or chunks are there already", key=files.key("chunks"), hint=_LOST)
+    if (present := files.present()) is not None:  # a collection of the new repository would remove objects
+        raise AlreadyExistsError(f"{files.store!r} has {present} already", path=files.prefix or "/", hint=_LOST)
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
     if has_freedoms(snapshot):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 else:
     caching_store = LateModule("frazil.stores.caches.caching_store")
 
-__all__ = ["UNCHANGING", "FileBytes", "Files"]
 
+OBJECTS: Final = "manifests or chunks"
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of immutable files
 
 FileBytes: TypeAlias = bytes | memoryview
@@ -123,7 +123,7 @@ class Files:
             raise FormatError(
                 f"a snapshot file has the content of another snapshot: it says that its id is {encode_id(own)}",
                 key=key,
-                hint="restore it from a copy of the repository",
+                hint="restore it from a copy of the repository, or `frazil repo repair`",
             )
         return snapshot
 
@@ -222,10 +222,15 @@ class Files:
         self._write({name: data})
         self._kept.put(name, data, len(data))
 
-    def has_objects(self) -> bool:
-        """Whether manifests or chunk files exist, if the store can list."""
-        names = {self.key("manifests/"), self.key("chunks/")}
-        return self.store.capabilities.listable and not names.isdisjoint(self.store.list_dir(self.prefix)[1])
+    def present(self) -> str | None:
+        """What a new repository would hide or remove, in words: OBJECTS of a repository, or a node; None: nothing, or the store cannot list."""
+        if not self.store.capabilities.listable:
+            return None
+        keys, folders = self.store.list_dir(self.prefix)
+        if not {self.key("manifests/"), self.key("chunks/")}.isdisjoint(folders):
+            return OBJECTS
+        documents = {self.key(name) for name in ("zarr.json", ".zarray", ".zgroup")}
+        return None if documents.isdisjoint(keys) else "an array or group"
 
     def erase(self, names: Iterable[str]) -> None:
         """Removes files by their names in the repository. Files that cannot be removed stay and do no harm."""
@@ -244,8 +249,8 @@ class Files:
 
 _HINTS: Final = {
     "snapshots": "the id is one of another repository, or the snapshot has expired",
-    "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
-    "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
+    "manifests": "restore it from a copy of the repository, or `frazil repo repair`, or go back to a snapshot that does not need it",
+    "attributes": "restore it from a copy of the repository, or `frazil repo repair`, or go back to a snapshot that does not need it",
 }
 
 

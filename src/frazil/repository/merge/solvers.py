@@ -57,7 +57,7 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
             left.append(conflict)
     if left:
         count = "a conflict" if len(left) == 1 else f"{len(left)} conflicts"
-        hint = "make the change again from the newest state, or rebase with a solver"
+        hint = 'make the change again from the newest state; or rebase="ours" or "theirs" takes one side'
         raise conflict_error(f"{count} with what others have committed since", left, hint)
     return taken
 

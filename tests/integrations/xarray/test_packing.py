@@ -1,0 +1,85 @@
+"""Numbers outside the range of the integers of their encoding are an error, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+import frazil.xarray
+from frazil.errors import InvalidInputError
+from frazil.integrations.xarray.packing import checked
+
+PACKED = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 10.0, "_FillValue": -32768}
+
+
+def dataset(values: object, **encoding: object) -> xr.Dataset:
+    return xr.Dataset({"t": ("x", np.asarray(values), {}, encoding)})
+
+
+def read(place: object) -> list[float]:
+    return xr.open_dataset(place, engine="frazil").t.values.tolist()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [400.0, -400.0, np.inf, -np.inf])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_changed_variable(tmp_path: Path, value: float, lazy: bool) -> None:
+    place = f"{tmp_path}/sea.repo"
+    repo = frazil.Repository.create(place)
+    dataset([1.0, np.nan, 2.0], **PACKED).frazil.write(f"{place}@main")
+    before = repo.lookup("main")
+    changed = dataset([1.0, np.nan, value])
+    with pytest.raises(InvalidInputError, match=r"'t' has the value .* int16 cannot hold: it holds -317.68 to 337.67"):
+        (changed.chunk(x=3) if lazy else changed).frazil.write(f"{place}@main", mode="a")
+    assert repo.lookup("main") == before
+    (dataset([337.67, np.nan, -317.67]).chunk(x=3) if lazy else dataset([337.67, np.nan, -317.67])).frazil.write(
+        f"{place}@main", mode="a"
+    )
+    np.testing.assert_allclose(read(place), [337.67, np.nan, -317.67], rtol=1e-6)
+
+
+def test_an_appended_file_with_another_packing(tmp_path: Path) -> None:
+    """Whose values are read when they are written."""
+    dataset([1.0, 2.0], **PACKED).frazil.write(tmp_path / "sea.zarr")
+    dataset([400.0], **{**PACKED, "scale_factor": 0.1}).to_netcdf(tmp_path / "hot.nc")
+    with xr.open_dataset(tmp_path / "hot.nc") as hot, pytest.raises(InvalidInputError, match="400"):
+        hot.frazil.write(tmp_path / "sea.zarr", append_dim="x")
+
+
+@pytest.mark.parametrize(
+    ("values", "encoding"),
+    [
+        ([300], {"dtype": "i1"}),
+        ([-1], {"dtype": "u2"}),
+        ([300.0], {"dtype": "u1"}),
+        ([5.0], {"dtype": "i1", "scale_factor": -0.01}),
+    ],
+)
+def test_a_new_variable(tmp_path: Path, values: list[float], encoding: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError, match="cannot hold"):
+        dataset(values).frazil.write(tmp_path / "sea.zarr", encoding={"t": encoding})
+    assert not (tmp_path / "sea.zarr").exists()
+
+
+def test_unsigned_numbers_and_fill_values(tmp_path: Path) -> None:
+    dataset([0.0, 255.0], dtype="i1", _Unsigned="true", _FillValue=np.int8(-128)).frazil.write(tmp_path / "u.zarr")
+    assert read(tmp_path / "u.zarr") == [0.0, 255.0]
+    dataset([np.nan, np.nan], **PACKED).frazil.write(tmp_path / "n.zarr")
+    assert np.isnan(read(tmp_path / "n.zarr")).all()
+    dataset(np.zeros(0), **PACKED).frazil.write(tmp_path / "e.zarr")
+
+
+@given(st.integers(-40000, 40000), st.sampled_from([0.5, -0.25, 3.0]), st.sampled_from([0.0, 7.0]))
+def test_what_fits_is_what_comes_back(packed: int, scale: float, offset: float) -> None:
+    variable = xr.Variable("x", np.array([packed * scale + offset]))
+    variable.encoding = {"dtype": "i2", "scale_factor": scale, "add_offset": offset}
+    if -32768 <= packed <= 32767:
+        assert checked(variable, "t") is variable
+    else:
+        with pytest.raises(InvalidInputError):
+            checked(variable, "t")
