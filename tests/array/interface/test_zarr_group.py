@@ -100,6 +100,7 @@ def test_older_names_of_creating_arrays() -> None:
     made = group.create_dataset("a", shape=3, dtype="i4")
     assert group.require_dataset("a", shape=3, dtype="i4") == made
     assert group.require_dataset("b", shape=3).dtype == group.create_dataset("d", shape=3).dtype == np.float64
+    assert group.create("f", shape=3).dtype == np.float64
     assert group.create_dataset("e", data=np.arange(3, dtype="i2")).dtype == np.int16
     with pytest.raises(AlreadyExistsError):
         group.require_dataset("a", shape=4, dtype="i4")

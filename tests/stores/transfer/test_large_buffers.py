@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import StoreError
-from frazil.stores.transfer.large_buffers import SHORT, empty_buffer, joined_value, short_bytes, value_buffers
+from frazil.stores.transfer.large_buffers import empty_buffer, joined_value, value_buffers
+from frazil.stores.transfer.merged_spans import SHORT, short_bytes
 from frazil.stores.values import Pieces, Sources
 
 BUFFERS = [bytes(range(200)), np.arange(99, dtype=np.uint8), b""]

@@ -175,17 +175,13 @@ class ZarrGroup(ZarrNode):
         check_above(planned, planned)
         return groups, arrays
 
-    def create(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
+    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
+        """An older name of create_array, as is `create`. dtype: float64 if there is no data, as in zarr-python"""
         if arguments.get("data") is None and arguments.get("dtype") is None:
             arguments["dtype"] = "float64"
         return self.create_array(name, **arguments)
 
-    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
-        if arguments.get("data") is None and arguments.get("dtype") is None:
-            arguments["dtype"] = "float64"
-        return self.create_array(name, **arguments)
+    create = create_dataset
 
     def require_dataset(
         self: Parent,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.io.scheduler import Cost
-from frazil.stores.transfer.large_buffers import SHORT, short_bytes
-from frazil.stores.transfer.merged_spans import merge_spans
+from frazil.stores.transfer.merged_spans import SHORT, merge_spans, short_bytes
 
 if TYPE_CHECKING:
     from frazil.array.access import Access

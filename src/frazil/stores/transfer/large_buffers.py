@@ -13,12 +13,12 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.stores.transfer.content import read_error
-from frazil.stores.values import Columns, Pieces, flat_buffer
+from frazil.stores.transfer.merged_spans import SHORT, merged_rows
+from frazil.stores.values import Pieces, flat_buffer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SHORT: Final = 2**12  # bytes of a piece below which it is copied
 _LARGE: Final = 2**19
 
 
@@ -35,7 +35,7 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
 def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
     """The bytes of one value: one buffer, or several to be sent one after the other. Pieces of at least SHORT bytes are not copied if they are in memory.
     Raises StoreError for a piece that cannot be read."""
-    rows = _merged(pieces.rows)
+    rows = merged_rows(pieces.rows)
     if len(rows) < 2 or (rows[:, 0] >= 0).any():
         return joined_value(pieces._replace(rows=rows))
     large = rows[:, 2] >= SHORT
@@ -49,23 +49,6 @@ def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryvie
         else:
             buffers.append(joined_value(pieces._replace(rows=rows[low:high])))
     return buffers
-
-
-def short_bytes(rows: Columns) -> int:
-    """Bytes of the pieces that value_buffers copies, if all are in memory."""
-    lengths = _merged(rows)[:, 2]
-    return int(lengths[lengths < SHORT].sum())
-
-
-def _merged(rows: Columns) -> Columns:
-    """Rows of which none continues the one before."""
-    if len(rows) < 2:
-        return rows
-    follows = (rows[1:, 0] == rows[:-1, 0]) & (rows[1:, 1] == rows[:-1, 1] + rows[:-1, 2])
-    first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
-    merged = rows[first]
-    merged[:, 2] = np.add.reduceat(rows[:, 2], first)
-    return merged
 
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:

@@ -1,4 +1,5 @@
-"""Merging spans of one object that are near each other: this saves requests to stores that need one for each span.
+"""Merging spans of one object that are near each other, which saves requests to stores that need one for each span; and pieces of a value that continue
+each other.
 
 Pure functions over columns. The capabilities of a store say whether it needs this; the fetch itself is in stores/array_storage/chunk_storage.py."""
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GAP: Final = 2**17  # bytes that are read and dropped rather than skipped by another request
+SHORT: Final = 2**12  # bytes of a piece below which it is copied (large_buffers.py)
 LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are faster in several parallel requests
 
 
@@ -72,3 +74,20 @@ def _ends(end: Columns, of_one: NDArray[np.bool_]) -> Columns:
         return end
     bounds = [0, *(np.flatnonzero(~of_one) + 1).tolist(), len(end)]
     return np.concatenate([np.maximum.accumulate(end[low:high]) for low, high in pairwise(bounds)])
+
+
+def short_bytes(rows: Columns) -> int:
+    """Bytes of the pieces that large_buffers.value_buffers copies, if all are in memory."""
+    lengths = merged_rows(rows)[:, 2]
+    return int(lengths[lengths < SHORT].sum())
+
+
+def merged_rows(rows: Columns) -> Columns:
+    """Rows of which none continues the one before."""
+    if len(rows) < 2:
+        return rows
+    follows = (rows[1:, 0] == rows[:-1, 0]) & (rows[1:, 1] == rows[:-1, 1] + rows[:-1, 2])
+    first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
+    merged = rows[first]
+    merged[:, 2] = np.add.reduceat(rows[:, 2], first)
+    return merged
