@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["check_compatible", "is_repository", "no_attribute_files", "open_files", "session_options"]
-
 _COMPATIBLE: Final = "alpha-library"
 _CRC: Final = "crc32c"
 

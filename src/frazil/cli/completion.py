@@ -10,8 +10,6 @@ from typing import Final
 
 from frazil.record import Record
 
-__all__ = ["SCRIPTS"]
-
 # metavars of arguments that are completed with files and folders; URLs are typed
 _FILES: Final = frozenset({"LOCATION", "SOURCE", "DESTINATION", "FILE", "FOLDER", "PATH"})
 

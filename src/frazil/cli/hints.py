@@ -7,8 +7,6 @@ import shlex
 from argparse import ArgumentParser
 from typing import Final
 
-__all__ = ["with_options"]
-
 _KEYWORD: Final = re.compile(
     r"""\b(?P<name>[a-z][a-z_]*)=(?:(?P<flag>True)\b|(?P<list>\[[^]]*\])|(?P<text>"[^"]*"|'[^']*')|(?P<number>\d+)|(?=[\s,;:.)]|$))"""
 )

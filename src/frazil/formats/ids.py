@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError, InvalidInputError
 
-__all__ = ["CRC_BYTES", "ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "encode_id", "encode_ids", "new_id"]
-
 ObjectId: TypeAlias = bytes
 
 ID_BYTES: Final = 12

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import TypeAlias
 
-__all__ = ["Json", "same_json"]
-
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 

@@ -18,25 +18,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
-__all__ = [
-    "INLINE",
-    "NATIVE",
-    "NO_FLAGS",
-    "ROW_COLUMNS",
-    "VIRTUAL",
-    "FileCheck",
-    "Manifest",
-    "columns_of",
-    "join_manifests",
-    "location_columns",
-    "nbytes_of",
-    "node_manifest",
-    "order_manifest",
-    "rows_of_array",
-    "rows_of_node",
-    "select_rows",
-]
-
 Number = TypeVar("Number", bound=np.integer)
 Columns = NDArray[np.int64]
 Octets = NDArray[np.uint8]

@@ -13,19 +13,6 @@ from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError, shown
 from frazil.formats.json_values import Json
 
-__all__ = [
-    "DEPTH_LIMIT",
-    "Packed",
-    "Reader",
-    "checked",
-    "pack",
-    "unpack",
-    "write_array",
-    "write_map",
-    "write_value",
-]
-
-
 T = TypeVar("T")
 
 DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once per level

@@ -18,23 +18,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ArrayData",
-    "AttributesReference",
-    "BrokenNode",
-    "ManifestReference",
-    "Node",
-    "NodeFiles",
-    "NodeSnapshot",
-    "Nodes",
-    "Order",
-    "StoredMetadata",
-    "StoredNodes",
-    "files_of",
-    "nodes_over",
-    "sort_key",
-]
-
 
 class ManifestReference(Record):
     """A manifest with chunks of an array. extents: the first and the last coordinates of the smallest box around these, and a tuple of their number; other

@@ -8,8 +8,6 @@ from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import Nodes
 from frazil.record import Record
 
-__all__ = ["Snapshot", "SnapshotInfo"]
-
 
 class SnapshotInfo(Record):
     """The metadata of a commit. written_at: nanoseconds since 1970 in UTC"""

@@ -9,8 +9,6 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["emit_time", "parse_time"]
-
 _SECOND: Final = 10**9
 _FIRST: Final = -62167219200  # the year 0
 _LAST: Final = 253402300799  # the end of the year 9999

@@ -30,28 +30,6 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
-__all__ = [
-    "COMMITTED",
-    "MAIN",
-    "TAKEN",
-    "UNKNOWN",
-    "Ancestor",
-    "Answer",
-    "ArrayPlacement",
-    "Box",
-    "Documents",
-    "NewCommit",
-    "NodeMatching",
-    "ObjectKind",
-    "Outcome",
-    "Referenced",
-    "RepositoryFormat",
-    "Rules",
-    "Tip",
-    "UnreadRef",
-    "Written",
-]
-
 Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
 COMMITTED: Final = "committed"
 TAKEN: Final = "taken"

@@ -11,8 +11,6 @@ from frazil.errors import FormatError, StoreError
 if TYPE_CHECKING:
     from frazil.stores.store import Store
 
-__all__ = ["files_alone", "no_file", "refuse_blocked"]
-
 _NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
 
 

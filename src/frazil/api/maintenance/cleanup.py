@@ -17,8 +17,6 @@ from frazil.repository.maintenance import collection, expiry
 from frazil.repository.maintenance.condemned import WAIT
 from frazil.repository.maintenance.report import Collected, Expired
 
-__all__ = ["DEFAULT_WAIT", "expire", "garbage_collect"]
-
 DEFAULT_WAIT: Final = timedelta(microseconds=WAIT // 1000)
 
 

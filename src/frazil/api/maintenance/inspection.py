@@ -14,8 +14,6 @@ from frazil.repository.inspection.shown import show_commit, show_object
 from frazil.repository.inspection.statistics import statistics
 from frazil.repository.inspection.statistics import usage as usage_of
 
-__all__ = ["Inspected"]
-
 Progress = Callable[[str, int], object]
 
 

@@ -18,8 +18,6 @@ from frazil.repository.session.transaction import Options
 if TYPE_CHECKING:
     from frazil.api.session import Session
 
-__all__ = ["repair"]
-
 
 def repair(
     files: RepositoryFormat,

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Checks", "check_progress", "decoder", "verify"]
-
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from frazil.formats.json_values import Json
 from frazil.formats.msgpack import Reader, pack
 
-__all__ = ["decode_attributes", "encode_attributes"]
-
 
 def decode_attributes(data: bytes, location: int, key: str | None = None) -> dict[str, Json]:
     """The attributes at one location. Raises FormatError, with `key` and the byte, for an invalid file, or one without this location."""

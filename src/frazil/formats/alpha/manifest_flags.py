@@ -11,8 +11,6 @@ from typing import Final
 from frazil.formats.manifests import NO_FLAGS, FileCheck
 from frazil.formats.msgpack import Reader, pack, write_map
 
-__all__ = ["CHECKS_FLAG", "read_flags", "write_flags"]
-
 CHECKS_FLAG: Final = "frazil.virtual"  # a map: location -> [size, time of change, tag, address of the mapped prefix], without unknown values at the end
 
 _NAME: Final = pack(CHECKS_FLAG)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
-__all__ = ["decode_manifest", "encode_manifest", "frozen_copy"]
-
 _START: Final = 64  # bytes, more than needed to recognise the format of a file
 
 

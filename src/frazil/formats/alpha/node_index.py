@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["END", "ROW", "NodeIndex", "find_nodes"]
-
 ROW: Final = 8  # numbers of a row from the kernel: where an entry begins, and then
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7

@@ -13,17 +13,6 @@ from frazil.formats.json_values import Json
 from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
-__all__ = [
-    "path_mistake",
-    "peek_id",
-    "peek_kind",
-    "read_attributes",
-    "read_id",
-    "read_manifests",
-    "read_node",
-    "write_entry",
-]
-
 _U32: Final = 2**32 - 1
 _CACHE_SIZE: Final = 4096  # references to manifests whose bytes are cached
 

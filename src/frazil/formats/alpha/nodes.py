@@ -11,8 +11,6 @@ from frazil.formats.alpha.node_values import write_entry
 from frazil.formats.msgpack import Reader, write_map
 from frazil.formats.nodes import Nodes, nodes_over, sort_key
 
-__all__ = ["encode_nodes", "index_nodes", "read_nodes"]
-
 _NOTHING: Final = NodeIndex()  # for nodes that are in no file
 
 

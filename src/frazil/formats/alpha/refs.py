@@ -12,28 +12,6 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ALPHABET, ObjectId, decode_id, encode_id
 from frazil.record import Record
 
-__all__ = [
-    "LAST_SEQUENCE",
-    "REFS",
-    "Ref",
-    "RefKind",
-    "attributes_key",
-    "branch_file",
-    "branch_key",
-    "check_name",
-    "check_new_name",
-    "emit_ref",
-    "folder_of",
-    "folders_of",
-    "manifest_key",
-    "needs_encoding",
-    "next_sequence",
-    "parse_folder",
-    "parse_ref",
-    "parse_sequence",
-    "snapshot_key",
-]
-
 RefKind: TypeAlias = Literal["branch", "tag"]
 
 REFS: Final = "refs/"

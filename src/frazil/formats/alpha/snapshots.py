@@ -19,15 +19,6 @@ from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 from frazil.record import Record
 
-__all__ = [
-    "FORMAT_VERSION",
-    "FileInfo",
-    "SnapshotFile",
-    "check_format",
-    "decode_snapshot",
-    "encode_and_index",
-]
-
 FORMAT_VERSION: Final = 0
 
 _U16: Final = 2**16 - 1

@@ -13,18 +13,6 @@ from frazil.formats.json_values import Json
 from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack, write_array, write_value
 from frazil.record import Record
 
-__all__ = [
-    "CHUNK_KEY_ENCODINGS",
-    "DATA_TYPES",
-    "FillValue",
-    "NamedConfiguration",
-    "ZarrArrayMetadata",
-    "kind_of",
-    "pack_metadata",
-    "packed_shape",
-    "read_metadata",
-]
-
 FillValue: TypeAlias = bool | int | str | bytes
 
 _Kind: TypeAlias = Literal["boolean", "integer", "float", "complex", "string", "bytes"]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frazil.integrations.xarray.new_variables import Mode
     from frazil.integrations.xarray.region import Region
 
-__all__ = ["DataArrayAccessor", "DatasetAccessor", "TreeAccessor", "register"]
-
 _NAME = "frazil"
 
 

@@ -15,8 +15,6 @@ from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value
 from frazil.errors import InvalidInputError, MetadataError, shown
 from frazil.metadata.json_text import NonFinite
 
-__all__ = ["FILL", "decode_attributes", "decode_fill", "encode_attributes", "encode_fill"]
-
 FILL: Final = "_FillValue"
 _MISSING: Final = "missing_value"
 _NUMBERS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}

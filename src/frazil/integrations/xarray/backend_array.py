@@ -14,8 +14,6 @@ from frazil.array.array import Array
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FrazilBackendArray"]
-
 
 class FrazilBackendArray(BackendArray):
     """Reads when it is indexed. Safe to use from many threads; can be pickled."""

@@ -37,8 +37,6 @@ from frazil.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from xarray import Variable
 
-__all__ = ["FrazilDataStore", "members_of"]
-
 
 def members_of(
     group: Group, drop_variables: str | Iterable[str] | None, depth: int | None

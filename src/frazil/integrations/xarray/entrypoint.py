@@ -20,8 +20,6 @@ from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import given_location
 from frazil.stores.store import Store
 
-__all__ = ["FrazilBackendEntrypoint"]
-
 Decoder: TypeAlias = "object"  # a flag, a mapping or a coder; xarray checks it
 _ENDINGS = (".zarr", ".repo")
 

@@ -10,8 +10,6 @@ from frazil.codecs.defaults import CHUNK_BYTES
 from frazil.errors import InvalidInputError, shown
 from frazil.record import Record
 
-__all__ = ["Extents", "Layout", "check_dimensions", "laid_out", "layout_of"]
-
 Extents: TypeAlias = Mapping[str, int] | int | str | None
 _AUTO: Final = "auto"
 

@@ -16,18 +16,6 @@ from frazil.stores.locations import Location
 if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
 
-__all__ = [
-    "DatasetLocation",
-    "at_main",
-    "branch_of",
-    "expanded",
-    "group_to_read",
-    "joined",
-    "named_of",
-    "session_at",
-    "store_of",
-]
-
 DatasetLocation: TypeAlias = "Location | Group | Session | Repository"
 _MAIN = "main"
 

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 
-__all__ = [
-    "Mode",
-    "Planned",
-    "Target",
-    "check_encoding",
-    "check_new_names",
-    "create",
-    "encoded_variable",
-    "matched_to_existing",
-    "planned_variable",
-    "variable_name",
-]
-
 _AUTO: Final = "auto"
 _ENGINE_ONLY: Final = ("cache_metadata", "write_empty_chunks")  # encodings of zarr-python without effect here
 _CODECS: Final = ("filters", "serializer", "compressors")

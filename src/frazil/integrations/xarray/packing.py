@@ -11,8 +11,6 @@ from xarray.coding.common import lazy_elemwise_func
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["checked"]
-
 
 def checked(variable: Variable, name: str) -> Variable:
     """A variable whose numbers are compared with the range of the integers in its encoding: at once if they are in memory, otherwise when they are computed.

@@ -10,8 +10,6 @@ from xarray import Dataset, Variable
 
 from frazil.errors import InvalidInputError, NotFoundError
 
-__all__ = ["Region", "checked_region"]
-
 Region: TypeAlias = "Mapping[str, slice | str] | str | None"
 _AUTO: Final = "auto"
 

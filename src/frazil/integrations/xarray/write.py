@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
     from xarray.core.datatree import DatasetView
 
-__all__ = ["Options", "as_dataset", "write_dataset", "write_tree"]
-
 _MODES: Final = ("w", "w-", "a", "a-", "r+")
 _NAME = "__xarray_dataarray_name__"  # the attribute in which xarray.open_dataarray finds the name
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dask.array import Array as DaskArray
     from dask.delayed import Delayed
 
-__all__ = ["Writer"]
-
 
 class Writer:
     """Collects data to write until `sync`.

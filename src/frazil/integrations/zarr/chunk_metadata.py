@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from zarr.abc.codec import Codec
     from zarr.core.array_spec import ArraySpec
 
-__all__ = ["compiled_chunks"]
-
 
 def compiled_chunks(codecs: Iterable[Codec], spec: ArraySpec) -> tuple[ArrayMetadata, CompiledArray]:
     """The metadata, and the compiled array. Raises InvalidInputError (UnknownExtensionError, MetadataError) for chunks that Frazil cannot read."""

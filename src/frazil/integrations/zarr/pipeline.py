@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     Entry = tuple[Any, ArraySpec, Any, Any, bool]
     Batch = list[Entry]
 
-__all__ = ["CodecPipeline"]
-
 _PRESENT: Final = {"status": "present"}
 _MISSING: Final = {"status": "missing"}
 

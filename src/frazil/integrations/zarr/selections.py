@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Part: TypeAlias = "int | slice | NDArray[np.int64]"
     Coordinates: TypeAlias = tuple[int, ...]
 
-__all__ = ["Item", "Selected", "selected"]
-
 
 class Item(Record):
     """One chunk of a batch. chunk, out: selections from zarr-python, always tuples; complete: whether all of the chunk that is inside the array is selected"""

@@ -15,8 +15,6 @@ from frazil.integrations.zarr.store import FrazilStore
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.locations import Location, key_prefix, resolve
 
-__all__ = ["Target", "as_store"]
-
 Target: TypeAlias = "Location | Session | Group | Repository | ZarrStore"
 _MAIN = "main"
 

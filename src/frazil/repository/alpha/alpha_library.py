@@ -14,8 +14,6 @@ from frazil.formats.ids import ObjectId
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 
-__all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "exclude_alpha_library", "see_first_name"]
-
 # Sorts before every branch file. The library takes the first name in the folder for a branch file, and stops with an error that shows this name.
 GUARD: Final = "0-not-for-the-icechunk-alpha-library"
 _TEXT: Final = (

@@ -27,8 +27,6 @@ from frazil.metadata.types.fill_values import FillValue as Element
 from frazil.metadata.types.variable_length import bytes_of
 from frazil.metadata.warnings import warn_caller
 
-__all__ = ["from_attributes", "from_metadata", "to_attributes", "to_metadata"]
-
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 # the keys that a session shows for chunks, which a repository stores by coordinates

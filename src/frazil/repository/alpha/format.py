@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from frazil.formats.json_values import Json
     from frazil.metadata.registry import MetadataExtensions
 
-__all__ = ["AlphaFormat", "AlphaSnapshots"]
-
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _OURS = Rules(

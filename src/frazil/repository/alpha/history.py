@@ -19,8 +19,6 @@ from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import MAIN, Ancestor
 from frazil.repository.maintenance.expired import may_end, may_have_expired
 
-__all__ = ["ancestor_at", "ancestry", "common_ancestor", "find_snapshots", "history_fault", "list_ids", "snapshot_file"]
-
 _PAGE: Final = 64  # keys of a listing
 
 

@@ -41,8 +41,6 @@ from frazil.stores.values import flat_buffer
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["first_snapshot", "write_commit"]
-
 _FUTURE: Final = 1  # nanoseconds after the parent, if the clock says that a commit is older than its parent
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from frazil.metadata.registry import MetadataExtensions
     from frazil.repository.alpha.file_cache import Files
 
-__all__ = ["NodeDocuments"]
-
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"

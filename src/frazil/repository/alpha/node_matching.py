@@ -13,8 +13,6 @@ from frazil.repository.alpha.snapshot_flags import has_freedoms, next_node
 from frazil.repository.format import NodeMatching
 from frazil.repository.maintenance.expired import require_history
 
-__all__ = ["match_nodes", "match_snapshots"]
-
 
 def match_snapshots(files: Files, old: ObjectId, new: ObjectId) -> NodeMatching:
     """Matches two snapshots by their ids. Raises NotFoundError, FormatError for needed snapshots that cannot be read."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from frazil.formats.alpha.refs import Ref
     from frazil.repository.alpha.file_cache import Files
 
-__all__ = ["checked_ref", "is_refused", "reference_names", "refuse_blocked", "unread_refs"]
-
 _TAG_FILE: Final = "ref.json"
 _SEQUENCES: Final = 2**30  # numbers that branches really have: higher ones are words, such as "metadata.json"
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["check_references", "mixed_up_nodes", "refuse_mixed_up"]
-
 _ROW: Final = 32  # bytes of memory for each cached node
 
 

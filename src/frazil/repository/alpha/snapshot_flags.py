@@ -14,19 +14,6 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.msgpack import Reader, pack, unpack
 
-__all__ = [
-    "HISTORY",
-    "commit_metadata",
-    "commit_properties",
-    "digests_flag",
-    "has_digests",
-    "has_freedoms",
-    "has_own_manifests",
-    "next_node",
-    "with_flag",
-    "with_own_manifests",
-]
-
 HISTORY: Final = 8  # ancestors that a snapshot lists
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from frazil.formats.nodes import Node, Nodes
     from frazil.repository.format import Box
 
-__all__ = ["listed", "referenced"]
-
 
 def listed(snapshot: SnapshotFile) -> Referenced:
     """The files that a snapshot lists. Pure."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "resolve_intents", "write_waiting"]
-
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
 

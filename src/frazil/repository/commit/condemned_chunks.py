@@ -18,8 +18,6 @@ from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinc
 from frazil.repository.session.changed_references import NATIVE
 from frazil.repository.session.transaction import Transaction
 
-__all__ = ["check_oldest", "check_written", "may_be_condemned"]
-
 _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
 _RESTORED_WITHIN: Final = 1_000_000_000  # nanoseconds
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.stores.values import Page
 
-__all__ = ["KINDS", "Everything", "list_everything"]
-
 KINDS: Final[tuple[ObjectKind, ...]] = get_args(ObjectKind)
 _PAGE: Final = 2**18  # keys of one listing of a disk, which reads whole folders each time
 

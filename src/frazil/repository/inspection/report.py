@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
     from frazil.repository.merge.difference import Difference
 
-__all__ = [
-    "ArrayBytes",
-    "CommitBytes",
-    "Kept",
-    "LargeObject",
-    "Packing",
-    "PathUsage",
-    "ShownCommit",
-    "ShownObject",
-    "Statistics",
-    "table",
-    "usage_text",
-]
-
 _SHOWN = 10  # commits shown in a text
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Scan"]
-
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16
 _WAITING: Final = 2**20  # rows that are collected before they are sorted into the others

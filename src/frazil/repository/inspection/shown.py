@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from frazil.repository.format import ObjectKind, RepositoryFormat
     from frazil.repository.merge.difference import Difference
 
-__all__ = ["show_commit", "show_object"]
-
 _MANIFESTS: Final = 16  # read in one batch
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["statistics", "usage"]
-
 
 def statistics(files: RepositoryFormat, largest: int, progress: Progress) -> Statistics:
     """As Repository.stats. files: with an empty cache. Raises the errors of Scan."""

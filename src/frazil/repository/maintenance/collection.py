@@ -31,8 +31,6 @@ from frazil.repository.maintenance.records import RecordFile, list_records, new_
 from frazil.repository.maintenance.report import Collected
 from frazil.stores.keys.names import COPY_JOURNAL
 
-__all__ = ["collect"]
-
 _HOLDS: Final = 64  # attempts per branch to take its next number before other writers
 _AT_ONCE: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
 # nanoseconds after which pins with an unknown outcome, and files of interrupted runs, are removed: no operation runs for so long

@@ -11,8 +11,6 @@ from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, join
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, read_records, write_record
 
-__all__ = ["CHECK_AFTER", "KINDS", "SHORTEST_WAIT", "WAIT", "IdsByKind", "condemned_ids", "no_ids", "write_condemned"]
-
 IdsByKind: TypeAlias = Mapping[ObjectKind, Ids]
 
 # in the order of removal: a snapshot that exists has all that it refers to

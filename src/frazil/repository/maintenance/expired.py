@@ -13,17 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "expired_error",
-    "expired_ids",
-    "find_expired",
-    "has_expired",
-    "may_end",
-    "may_have_expired",
-    "record_expired",
-    "require_history",
-]
-
 
 def expired_ids(files: RepositoryFiles) -> Ids:
     """Every expired snapshot, sorted; empty if the store cannot list, so that histories continue to removed snapshots there. Raises StoreError, FormatError."""

@@ -17,8 +17,6 @@ from frazil.repository.maintenance.id_columns import id_column, id_list, join
 from frazil.repository.maintenance.reachable import heads, refuse_unread_refs
 from frazil.repository.maintenance.report import Expired
 
-__all__ = ["Policy", "expire"]
-
 
 class Policy(Record):
     """What expires.

@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
     Octets = NDArray[np.uint8]
 
-__all__ = [
-    "NO_IDS",
-    "Ids",
-    "among",
-    "distinct",
-    "id_column",
-    "id_list",
-    "ids_of_column",
-    "ids_of_names",
-    "join",
-    "octets",
-    "without",
-]
-
 Ids: TypeAlias = "NDArray[np.bytes_]"
 
 _TYPE: Final = np.dtype(f"S{ID_BYTES}")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Listed", "list_objects"]
-
 
 class Listed(Record):
     """The objects of one kind. ids sorted; sizes: bytes of each, or None"""

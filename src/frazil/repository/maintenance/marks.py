@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from frazil.repository.maintenance.records import RecordFile
 
-__all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
-
 
 class Marks(Record):
     """Known facts about snapshots and manifests.

@@ -17,8 +17,6 @@ from frazil.repository.maintenance.id_columns import among, id_column
 from frazil.repository.maintenance.reachable import is_referenced, is_whole, reachable_from
 from frazil.repository.maintenance.records import list_records, new_record, write_record
 
-__all__ = ["pinned"]
-
 
 @contextmanager
 def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool = False) -> Iterator[None]:

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.format import Box
 
-__all__ = [
-    "Progress",
-    "Reachable",
-    "heads",
-    "is_referenced",
-    "is_whole",
-    "mark",
-    "reachable_from",
-    "refuse_unread_refs",
-]
-
 Progress: TypeAlias = "Callable[[str, int], object]"
 
 _TRIES: Final = 4

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.store import Store
 
-__all__ = [
-    "FOLDER",
-    "Columns",
-    "Folder",
-    "RecordFile",
-    "RepositoryFiles",
-    "emit_columns",
-    "list_records",
-    "new_record",
-    "parse_columns",
-    "read_records",
-    "write_record",
-]
-
 Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
 Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
 

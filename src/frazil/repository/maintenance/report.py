@@ -10,8 +10,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
 
-__all__ = ["Collected", "Expired"]
-
 
 class Collected(Record):
     """What Repository.garbage_collect did, or would have done with dry_run. Counts are by kind: snapshots, attributes, manifests, chunks (files, each of which

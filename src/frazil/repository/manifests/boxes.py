@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Extents", "extents_of", "read_extents"]
-
 VectorTuple: TypeAlias = tuple[int, ...]
 
 _CACHE_SIZE: Final = 4096  # extents in the cache

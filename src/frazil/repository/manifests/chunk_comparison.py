@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     Octets = NDArray[np.uint8]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["FoundRows", "Listed", "compare_chunks", "own_manifests", "same_references"]
-
 _FEW: Final = 4  # chunks
 
 Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     Booleans = NDArray[np.bool_]
     Keys = NDArray[np.generic]
 
-__all__ = [
-    "ChunkIndex",
-    "ChunkKeys",
-    "among",
-    "grid_of",
-    "no_coordinates",
-    "sorted_coordinates",
-    "sorting_order",
-    "within",
-]
-
 _KEY_BITS: Final = 63
 _ROOM: Final = 4  # largest number of positions per chunk for an index with a position for every key
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["join_pieces", "piece_of", "require_box", "split_piece", "trimmed"]
-
 
 def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
     """The rows of one array in an ordered manifest, without rows of other nodes and ranks; the manifest itself if it has no others."""

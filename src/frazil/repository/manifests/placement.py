@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["SPLIT", "TIER", "Placed", "Placing"]
-
 SPLIT: Final = 16_384  # references of a manifest, at most
 TIER: Final = 4
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from frazil.repository.virtual.virtual_fetch import VirtualContainers
 
-__all__ = ["VirtualReferences", "reference_columns", "set_checks"]
-
 _INT64_MAX: Final = 2**63 - 1
 _COORDINATE_LIMIT: Final = 2**32  # of the format
 

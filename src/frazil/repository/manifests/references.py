@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["BaseReferences", "References"]
-
 _AT_HAND: Final = 64  # manifests with their indexes that one array holds, besides the cache of the repository
 _ROW: Final = 32  # bytes of an index for each reference
 

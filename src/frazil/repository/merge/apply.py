@@ -17,8 +17,6 @@ from frazil.repository.session.attributes import Attributes, same_stored_attribu
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
 
-__all__ = ["Shift", "apply"]
-
 
 class Shift(Record):
     """Appended rows that are not whole chunks at their new place, and have to be copied.

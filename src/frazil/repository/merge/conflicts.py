@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from frazil.formats.ids import ObjectId
     from frazil.repository.merge.difference import Resize
 
-__all__ = ["KINDS", "Conflict", "Taken", "conflict_error", "find_conflicts"]
-
 Taken: TypeAlias = Literal["ours", "theirs"]
 
 # the text of each kind, for a node and for chunks

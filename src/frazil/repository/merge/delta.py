@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from frazil.repository.session.changed_references import Rows
     from frazil.repository.session.read_log import Reads
 
-__all__ = ["Delta", "DeltaBuilder", "Made", "MetadataChange"]
-
 
 class Made(Record):
     """A new node. node: None if it cannot be read; key: that of a session; chunks and rows: as in Delta"""

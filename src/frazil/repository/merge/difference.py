@@ -15,8 +15,6 @@ from frazil.stores.values import Columns
 if TYPE_CHECKING:
     from frazil.formats.json_values import Json
 
-__all__ = ["ChunkDifference", "Difference", "Resize"]
-
 Shape: TypeAlias = tuple[int, ...]
 
 _LISTED: Final = 100  # chunks of an array, in JSON

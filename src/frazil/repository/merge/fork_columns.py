@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Octets = NDArray[np.uint8]
 
-__all__ = ["NOTHING", "Written", "copy_fork", "join", "store_chunks", "put", "written"]
-
 
 class Written(Record):
     """What forks wrote. arrays: the set references, by absolute paths; inline: the bytes of pending chunks, one segment; reads: those of serializable forks"""

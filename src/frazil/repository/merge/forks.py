@@ -15,8 +15,6 @@ from frazil.repository.merge.session_delta import fork_delta, parent_delta
 from frazil.repository.session.change_set import ChangeSet
 from frazil.repository.session.transaction import Transaction
 
-__all__ = ["fork", "merge"]
-
 
 def fork(parent: Transaction) -> Transaction:
     """A session on the same snapshot, with the present changes of the parent. Raises ReadOnlyError."""

@@ -13,8 +13,6 @@ from frazil.repository.merge.delta import Delta
 from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import above
 
-__all__ = ["Side", "path_conflicts"]
-
 PathConflict: TypeAlias = tuple[str, str, bool]  # kind, path, whether our change can solve it
 
 

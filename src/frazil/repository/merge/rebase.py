@@ -27,8 +27,6 @@ from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import own_files
 from frazil.stores.values import Columns
 
-__all__ = ["Located", "Divergence", "RowCopies", "find_divergence", "rebase"]
-
 _SAME_NODES: Final = NodeMatching({}, (), frozenset())
 
 Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path in it

@@ -18,8 +18,6 @@ from frazil.stores.values import Columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["fork_delta", "parent_delta", "session_delta"]
-
 
 def session_delta(transaction: Transaction) -> Delta:
     """What a session changed since its base snapshot, and what it read."""

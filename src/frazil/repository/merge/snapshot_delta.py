@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["snapshot_delta"]
-
 _AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
 
 

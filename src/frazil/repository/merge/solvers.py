@@ -12,8 +12,6 @@ from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference
 from frazil.stores.values import Columns
 
-__all__ = ["Answer", "Solver", "answered", "check_solver", "solve"]
-
 Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Solver: TypeAlias = Callable[[Conflict], Answer]
 

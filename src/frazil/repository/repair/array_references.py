@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["Piece", "Rebuilt", "Source", "no_references", "read_pieces", "rebuild"]
-
 _LISTED: Final = 2**22  # largest number of places of a box that are looked at one by one
 
 Source = tuple[ObjectId, Callable[[], "list[Piece]"]]  # a snapshot, and the references that the array has there

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = [
-    "branch_name",
-    "commit_behind",
-    "is_repaired",
-    "keeps_damage",
-    "last_complete",
-    "make_branch",
-    "move_back",
-    "unreferenced_tip",
-]
-
 
 def last_complete(
     files: RepositoryFormat, ids: Iterable[ObjectId], chunk_files: ChunkFiles, progress: Progress

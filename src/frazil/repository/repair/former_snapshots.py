@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["FormerSnapshots", "former_ids", "parent_of"]
-
 _LONGEST: Final = 10_000  # former tips that are read
 _FOLLOWED: Final = 64  # former tips whose histories are followed
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Plan", "plan_commit"]
-
 _OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decode")
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.report import Problem
 
-__all__ = ["Decode", "repair"]
-
 Decode: TypeAlias = "Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]"
 Problems: TypeAlias = "tuple[Problem, ...]"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["REPAIR", "Consents", "Entry", "EntryKind", "Repair", "hints_for"]
-
 EntryKind: TypeAlias = Literal["chunks", "attributes", "node", "branch", "history"]
 
 REPAIR: Final = "repair"  # the metadata of a commit that repairs a snapshot

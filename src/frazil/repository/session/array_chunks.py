@@ -38,8 +38,6 @@ from frazil.stores.values import (
     clip_spans,
 )
 
-__all__ = ["ArrayChunks"]
-
 _CACHE_SIZE: Final = 4096  # chunks of one array that are cached one by one
 _SMALL: Final = 2**16  # chunks up to this size are fetched whole
 

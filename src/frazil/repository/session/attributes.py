@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from frazil.formats.json_values import Json
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["Attributes", "same_attributes", "same_stored_attributes"]
-
 Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from frazil.formats.ids import ObjectId
     from frazil.repository.session.change_set import ChunksByPath
 
-__all__ = ["Branches"]
-
 _LONGEST_WAIT: Final = 10.0  # seconds
 _MOST_KNOWN: Final = 256  # commits whose chunks are recorded
 

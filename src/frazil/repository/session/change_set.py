@@ -22,8 +22,6 @@ from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
 from frazil.repository.virtual.file_checks import distinct_location
 
-__all__ = ["Append", "ChangeSet", "ChunksByPath", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
-
 ChunksByPath: TypeAlias = Mapping[str, frozenset[tuple[int, ...]]]  # coordinates of chunks of arrays
 
 _IDENTITY_BYTES: Final = 16

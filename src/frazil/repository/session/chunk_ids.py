@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.values import Pieces
 
-__all__ = ["new_chunk_ids"]
-
 _PART: Final = 2**24  # bytes that are read at once
 
 

@@ -28,8 +28,6 @@ from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located
 from frazil.stores.values import ABSENT, Columns, Version
 
-__all__ = ["ChunkLookup", "id_texts", "changed_version", "set_versions"]
-
 _LOCATED: Final = np.array([INLINE, STORED, VIRTUAL_KIND, NOWHERE], np.uint8)  # by the kinds of references
 _FIRST: Final = np.zeros(1, np.int64)
 _KINDS: Final = {kind: np.array([kind], np.uint8) for kind in (NOWHERE, STORED, INLINE)}

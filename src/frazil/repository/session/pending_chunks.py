@@ -21,8 +21,6 @@ from frazil.repository.session.changed_references import PENDING, PendingBytes, 
 from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.stores.values import Columns, Pieces, Sources
 
-__all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", "store_pending", "plan_packs"]
-
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
 INLINE_LIMIT: Final = 512  # bytes: chunks up to this size are stored in the manifest

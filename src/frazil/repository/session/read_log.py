@@ -12,8 +12,6 @@ from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
 
-__all__ = ["ReadLog", "Reads"]
-
 _LOOSE: Final = 2**16  # coordinates of one array that may contain duplicates
 
 

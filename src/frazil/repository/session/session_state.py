@@ -28,8 +28,6 @@ from frazil.repository.session.written_files import WrittenFiles
 from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, VirtualContainers
 from frazil.runtime import DEFAULT, Runtime
 
-__all__ = ["Options", "SessionState"]
-
 _EVER: Final = 2**62  # nanoseconds
 _WAITING_BYTES: Final = 2**26  # largest total of chunks in memory, before they are written
 

@@ -24,8 +24,6 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import location_text
 from frazil.stores.values import FOUND, NO_SPANS, WHOLE, Pieces
 
-__all__ = ["Check", "adopt_file", "set_adopted", "set_virtual"]
-
 FileState: TypeAlias = "str | tuple[int, str] | FileCheck"
 Check: TypeAlias = "bool | Mapping[str, FileState]"
 

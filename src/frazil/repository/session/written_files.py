@@ -15,8 +15,6 @@ from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.session.change_set import NodeChange
 
-__all__ = ["Intent", "WrittenFiles", "own_files"]
-
 _NONE: Final = np.zeros((0, ID_BYTES), np.uint8)
 _GRACE: Final = 16  # superseded chunk files that are kept for concurrent readers
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["check_collection_files"]
-
 # a lost mark only costs time, and the files of runs have no content
 _NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "pins": ("snapshots",)}
 

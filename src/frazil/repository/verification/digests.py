@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["check_digests"]
-
 _TOGETHER: Final = 2**24  # bytes of files that one thread reads at once
 _FILES: Final = 256
 

@@ -13,17 +13,6 @@ from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
 from frazil.repository.verification.report import Findings, Subject
 
-__all__ = [
-    "UNREADABLE",
-    "ReachedSnapshot",
-    "check_own_history",
-    "is_first",
-    "read_refs",
-    "tips_alone",
-    "walk_histories",
-    "walk_on",
-]
-
 UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
     NotFoundError,

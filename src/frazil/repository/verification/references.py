@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ChunkFiles", "ChunkStates", "Fault", "References", "faults"]
-
 _MANIFESTS: Final = 16  # read in one batch
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Findings", "Kind", "Subject", "Problem", "Verification", "chunks_text", "printable"]
-
 Kind: TypeAlias = Literal[
     "ref",
     "expiry",

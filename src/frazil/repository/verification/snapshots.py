@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat, Rules
     from frazil.repository.maintenance.reachable import Progress
 
-__all__ = ["Expected", "Use", "add_expectations", "batches"]
-
 _SNAPSHOTS: Final = 64  # read in one batch
 
 T = TypeVar("T")

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from frazil.repository.format import ObjectKind, RepositoryFormat
     from frazil.repository.maintenance.reachable import Progress
 
-__all__ = ["Checked", "Depth", "check", "list_chunk_files", "problems_of"]
-
 
 class Checked(Record):
     """The findings, the snapshots that branches and tags point to, with "branch NAME" or "tag NAME", and the listed chunk files."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["VirtualFiles"]
-
 
 class VirtualFiles:
     """The state of files elsewhere, looked up when it is needed. containers: where the files may be"""

@@ -14,12 +14,6 @@ import numpy as np
 
 from frazil.formats.manifests import FileCheck
 
-__all__ = [
-    "distinct_location",
-    "plain_location",
-    "what_differs",
-]
-
 
 def what_differs(check: FileCheck, present: FileCheck) -> str | None:
     """How a file differs from its check, in words; None if it does not."""

@@ -11,8 +11,6 @@ from urllib.parse import unquote_to_bytes
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["VirtualLocation", "file_location", "is_remote", "parse_location", "without_secrets"]
-
 _REMOTE: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"})
 _WEB: Final = {"http": ":80", "https": ":443"}  # and their default ports
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)

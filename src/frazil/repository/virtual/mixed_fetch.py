@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed"]
-
 VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
 

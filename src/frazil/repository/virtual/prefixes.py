@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 else:
     object_store = LateModule("frazil.stores.objects.object_store")
 
-__all__ = ["Prefixes", "StoreAt", "VirtualContainer", "make_containers"]
-
 Prefixes: TypeAlias = "Iterable[str] | Mapping[str, Location | None]"
 
 _EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'

@@ -22,8 +22,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
-__all__ = ["NO_CONTAINERS", "VirtualContainers", "open_containers"]
-
 Ranges: TypeAlias = tuple[Sources, Columns]  # as in Fetched
 Checks: TypeAlias = "Sequence[FileCheck | None] | None"
 

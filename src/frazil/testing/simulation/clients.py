@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from frazil.testing.simulation.scheduler import Client
     from frazil.testing.simulation.store import World
 
-__all__ = ["Program"]
-
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
 _SIMULATED_ERRORS: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # errors that faults may cause
 _TRIES: Final = 3

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from frazil.testing.simulation.scheduler import Client, Scheduler
     from frazil.testing.simulation.store import World
 
-__all__ = ["COLLECTORS", "WAIT", "WAIT_NS", "Collector", "check_collected", "dead_objects", "watch"]
-
 COLLECTORS: Final = 2
 WAIT: Final = timedelta(hours=1)
 _MINUTE: Final = 60_000_000_000  # nanoseconds

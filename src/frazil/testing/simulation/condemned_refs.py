@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frazil.testing.simulation.ledger import Ledger
     from frazil.testing.simulation.store import World
 
-__all__ = ["Rescuer"]
-
 _REFUSED: Final = (NotFoundError, ConflictError, AlreadyExistsError, DataError, StoreError)
 _PREFIX: Final = "side-"
 

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = [
-    "KINDS",
-    "Act",
-    "Found",
-    "Node",
-    "Shapes",
-    "State",
-    "act_on",
-    "acted",
-    "choose",
-    "difference",
-    "read",
-    "shapes",
-]
-
 Uid: TypeAlias = "tuple[str, int]"  # of a node, permanent: its creator, and its number there
 Found: TypeAlias = "Mapping[str, tuple[Values | None, dict[str, object]]]"  # result of reading: values (None: a group) and attributes, by path
 Shapes: TypeAlias = "Mapping[str, tuple[int, ...] | None]"  # of all nodes by path; None: a group

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from frazil.api.repository import Repository
     from frazil.testing.simulation.hierarchy import Uid, Values
 
-__all__ = ["Ledger", "Request", "Reset"]
-
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
 
 _STEPS: Final = 2  # most tips that a session is rebased to before its last one, in a run with resets

@@ -16,8 +16,6 @@ from types import ModuleType
 
 from frazil.testing.simulation.scheduler import EPOCH, Scheduler, Task
 
-__all__ = ["SimulatedLock", "simulated_machine"]
-
 _one_at_a_time = allocate_lock()  # the replaced names are global in the process
 
 

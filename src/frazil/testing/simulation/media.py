@@ -9,8 +9,6 @@ from random import Random
 
 from frazil.stores.values import ABSENT, Capabilities, Changed, Version
 
-__all__ = ["Bucket", "Disk", "Medium"]
-
 Value = tuple[bytes, Version]
 
 

@@ -17,8 +17,6 @@ from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 if TYPE_CHECKING:
     from frazil.testing.simulation.hierarchy import Found, Uid, Values
 
-__all__ = ["Side", "lost", "merged", "moved", "outcomes", "paths_of", "state_of"]
-
 
 class Side(Record):
     """The changes of a session.

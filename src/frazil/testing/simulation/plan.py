@@ -11,8 +11,6 @@ from typing import Final, Literal, TypeAlias
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["ACTS", "FAULTS", "TASKS", "Fault", "Format", "Kind", "Plan", "make_plan"]
-
 Kind: TypeAlias = Literal["bucket", "disk"]
 Format: TypeAlias = Literal["alpha", "memory"]
 Fault: TypeAlias = Literal["fail", "lose", "late", "unsynced", "interrupt", "die", "crash"]

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-__all__ = ["EPOCH", "Client", "Scheduler", "Task"]
-
 EPOCH: Final = 1_700_000_000_000_000_000  # nanoseconds since 1970; when every simulation begins
 _MOST_STEPS: Final = 50_000  # of one run; a normal run has some hundreds: more means an endless loop
 _GAP: Final = 1_000_000  # nanoseconds of simulated time from one step to the next

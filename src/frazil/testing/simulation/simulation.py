@@ -21,8 +21,6 @@ from frazil.testing.simulation.plan import Kind, make_plan
 from frazil.testing.simulation.scheduler import Client, Scheduler
 from frazil.testing.simulation.store import SimulatedStore, World
 
-__all__ = ["Report", "Simulation"]
-
 _RUNTIME: Final = Runtime(threads=1, requests_in_flight=1)  # no threads except those of the clients
 _LIVES: Final = 3  # times that the machine may crash
 _BEFORE: Final = 60  # lines of the trace that are shown with a failure

@@ -39,9 +39,6 @@ from frazil.weak_references import WeakValues
 if TYPE_CHECKING:
     pass
 
-__all__ = ["SimulatedStore", "World"]
-
-
 _INTERRUPTS: Final[tuple[type[BaseException], ...]] = (KeyboardInterrupt, SystemExit, MemoryError)
 _WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the writes of a call with this fault
     "fail": ("not",),
