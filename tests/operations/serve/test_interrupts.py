@@ -81,7 +81,7 @@ def test_any_operation_of_the_store(
 def asked(server: Server, key: str) -> tuple[int, bytes]:
     """The status and the body of an answer; 0 if the connection ended without one."""
     try:
-        reply = Client(server).ask(f"/{key}")
+        reply = Client(server).request(f"/{key}")
     except OSError:
         return 0, b""
     return reply.status, reply.body
