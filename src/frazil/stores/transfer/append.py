@@ -55,4 +55,4 @@ def append_by_put(
         if not again:
             return answers
         pending = pending[again]
-    raise outrun("the value", names[int(pending[0])])
+    raise outrun("the value", names[int(pending[0])], WRITES)

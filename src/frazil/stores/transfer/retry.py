@@ -76,10 +76,10 @@ def replaced(what: str, key: str) -> StoreError:
     )
 
 
-def outrun(what: str, key: str) -> StoreError:
-    """The error of a writer after all attempts of WRITES."""
+def outrun(what: str, key: str, tried: Backoff) -> StoreError:
+    """The error of a writer after all attempts."""
     return StoreError(
-        f"others changed {what} before each of {WRITES.attempts} attempts",
+        f"others changed {what} before each of {tried.attempts} attempts",
         key=key,
         hint="try again when other writers are done",
     )
