@@ -17,7 +17,7 @@ from tests.strategies import Layout, basic_selections, create, layouts, orthogon
 
 import frazil
 from frazil import Runtime, _kernel
-from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed, Zstd
+from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed, Transpose, Zstd
 from frazil.errors import FrazilError
 from frazil.stores import LocalStore
 from frazil.stores.wrappers import WrappedStore
@@ -228,3 +228,18 @@ def test_codecs_of_users_and_odd_keys_are_read_through_the_store(tmp_path: Path,
     array = frazil.create_array(tmp_path, data=data, chunks=4, shards=16, codecs=codecs, registry=registry)
     assert (array[...] == data).all()
     assert calls == []
+
+
+def test_an_index_with_other_codecs_is_read_without_the_kernel(tmp_path: Path) -> None:
+    """The kernel decodes indexes of `bytes` and checksums. A remembered index with others serves reads of single chunks all the same."""
+    index = [Transpose([1, 0]), Bytes("little")]
+    codecs = [ShardingIndexed([3], [Bytes("little")], index, "start")]
+    array = frazil.create_array(tmp_path, shape=(5,), dtype="u2", chunks=(3,), codecs=codecs)
+    array[...] = np.arange(5)
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (1e9, 1e9))  # indexes of files that were just written are not remembered
+    array = frazil.open_array(tmp_path)
+    for _ in range(2):
+        assert array[...].tolist() == list(range(5))
+        assert [int(array[at]) for at in range(5)] == list(range(5))
+        assert array[3:5].tolist() == [3, 4]

@@ -55,7 +55,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     if chain.inner_chunk.stage is not None or rank >= len(_INDEX):
         return None
     if chain.levels:
-        if access.indexes is not None and access.indexes.by_coordinates:
+        if access.indexes is not None and access.indexes.by_coordinates and chain.native:
             direct = access.storage.kernel_files(lambda: np.array([chunk], np.int64))
             if direct is not None and direct.names is not None:
                 return _read_from_file(access, single, dtype, direct.names)
