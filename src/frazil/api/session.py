@@ -24,7 +24,7 @@ from frazil.repository.merge.forks import fork, merge
 from frazil.repository.merge.rebase import find_divergence
 from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_delta import session_delta
-from frazil.repository.merge.solvers import Solver, check_solver
+from frazil.repository.merge.solvers import Solver, check_solver, hint_for
 from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
@@ -229,7 +229,7 @@ class Session:
         divergence = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
         error = ConflictError(
             f"the branch {self.branch!r} has moved since the session began{divergence}",
-            hint='make the change again from the newest state; or commit(..., rebase="ours"), or "theirs", takes one side'
+            hint=hint_for(conflicts)
             if conflicts
             else 'session.rebase(), then commit again; or commit(..., rebase="disjoint")',
         )

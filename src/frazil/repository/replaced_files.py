@@ -38,7 +38,7 @@ def no_file(key: str | None, hint: str | None = None) -> FormatError:
     )
 
 
-def refuse_blocked(store: Store, folders: Sequence[str]) -> None:
+def refuse_replaced(store: Store, folders: Sequence[str]) -> None:
     """Raises FormatError for something other than a folder, such as a link, in the place of a folder ("gc/pins"). Only disks have it, where a look costs no
     request."""
     if not store.capabilities.local:

@@ -108,3 +108,19 @@ def test_an_older_copy_that_is_put_back_while_sessions_are_open(
     assert frazil.Repository.open(place).verify(decode=True).ok
     assert len(list(other.history())) == 3 + later
     assert np.array_equal(third.readonly_session().root["a"][:], values(30))
+
+
+def test_a_copy_of_a_time_at_which_the_session_had_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy has the first chunk files of the session, and not the last ones."""
+    monkeypatch.setattr(condemned_chunks, "_RESTORED_WITHIN", 0)
+    place, copy = tmp_path / "r", tmp_path / "copy"
+    session = created(place).writable_session()
+    for row in range(2):
+        session.root["a"][row] = values(20)[row]
+    shutil.copytree(place, copy)
+    for row in range(2, 4):
+        session.root["a"][row] = values(20)[row]
+    shutil.rmtree(place)
+    copy.rename(place)
+    with pytest.raises(ConflictError, match="an older copy"):
+        session.commit("written before and after the copy")

@@ -394,7 +394,7 @@ def test_the_error_names_the_first_few() -> None:
     assert str(failure.value) == (
         "5 conflicts with what others have committed since: /0: both changed the same chunks: (0, 0);"
         " /1: both changed the same chunks: (0, 0), (1, 0); /2: both changed the same chunks: (0, 0), (1, 0), (2, 0); and 2 more."
-        ' Hint: make the change again from the newest state; or rebase="ours" or "theirs" takes one side'
+        ' Hint: make the change again from the newest state; or rebase="ours" or rebase="theirs" takes one side'
     )
     assert str(many[4]) == "/4: both changed the same chunks: (0, 0), (1, 0), (2, 0) and 2 more"
     again = pickle.loads(pickle.dumps(failure.value))

@@ -314,7 +314,11 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     if exists(files) or later_format(files) is not None:
         raise there
     if (present := files.present()) is not None:  # a collection of the new repository would remove objects
-        raise AlreadyExistsError(f"{files.store!r} has {present} already", path=files.prefix or "/", hint=_LOST)
+        raise AlreadyExistsError(
+            f"{files.store!r} has {present} already",
+            path=files.prefix or "/",
+            hint=_LOST if present == OBJECTS else "choose another location",
+        )
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
     if has_freedoms(snapshot):
@@ -356,8 +360,10 @@ def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId |
     try:
         tip = open_tip(files, name)
     except FormatError as error:
+        if expect is not None or error.other_version:
+            raise
         tip = next(former_tips(files, name))
-        if expect is not None or error.other_version or tip.snapshot:  # else the next file replaces the damaged one
+        if tip.snapshot:  # else the next file replaces the damaged one
             raise
     files.read_snapshot(snapshot)
     return _moved(files, tip, snapshot, expect)

@@ -21,7 +21,7 @@ from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
-from frazil.repository.commit.condemned_chunks import check_oldest, check_written, may_be_condemned
+from frazil.repository.commit.condemned_chunks import check_outermost, check_written, may_be_condemned
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
@@ -79,7 +79,7 @@ def attempt_commit(
                 files.erase(reusable)
                 reusable.clear()
         else:
-            check_oldest(transaction)
+            check_outermost(transaction)
         if not durable:
             files = files.unsynced()
         branches, packs = transaction.branches, transaction.changes.packs

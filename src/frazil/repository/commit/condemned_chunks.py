@@ -45,16 +45,17 @@ def check_written(transaction: Transaction) -> None:
         _write_again(transaction, again)
 
 
-def check_oldest(transaction: Transaction) -> None:
-    """Looks up the chunk file that the session wrote first, in each array, if that costs no request. A repository that was restored from a copy does not have it,
-    and the commit would refer to lost chunks. Sessions of a second are left out: a restoration takes longer. Raises as check_written."""
+def check_outermost(transaction: Transaction) -> None:
+    """Looks up the chunk files that the session wrote first and last, in each array, if that costs no request. A repository that was restored from a copy of an
+    earlier time does not have both, unless the session wrote before the copy and after the restoration; and the commit would refer to lost chunks. Sessions of a
+    second are left out: a restoration takes longer. Raises as check_written."""
     if not transaction.files.store.capabilities.direct or transaction.age() < _RESTORED_WITHIN:
         return
     for change in transaction.changes:
         if change.references is not None:
-            oldest = change.references.oldest_file()
-            if len(oldest):
-                _require_there(transaction, id_column(oldest))
+            files = change.references.outermost_files()
+            if len(files):
+                _require_there(transaction, distinct(id_column(files)))
 
 
 def _chunk_files(transaction: Transaction) -> Ids:

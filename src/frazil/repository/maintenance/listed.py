@@ -8,7 +8,7 @@ from frazil.formats.ids import ID_CHARACTERS
 from frazil.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, ids_of_column
-from frazil.repository.replaced_files import refuse_blocked
+from frazil.repository.replaced_files import refuse_replaced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ class Listed(Record):
 def list_objects(files: RepositoryFormat, kind: ObjectKind, *, details: bool) -> Listed:
     """All objects of a kind. Foreign files are skipped. details: with their sizes, and without objects that are removed meanwhile. Raises StoreError,
     FormatError for a link or the like in the place of their folder."""
-    refuse_blocked(files.store, [files.key(kind)])
+    refuse_replaced(files.store, [files.key(kind)])
     column = files.store.list_column(files.key(f"{kind}/"), ID_CHARACTERS, sizes=details)
     ids, valid = ids_of_column(column.names)
     return Listed(ids, None if column.sizes is None else column.sizes[valid])

@@ -17,7 +17,7 @@ from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
 from frazil.record import Record
 from frazil.repository.maintenance.id_columns import NO_IDS, ids_of_names
-from frazil.repository.replaced_files import files_alone, no_file, refuse_blocked
+from frazil.repository.replaced_files import files_alone, no_file, refuse_replaced
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[R
     """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id. Raises FormatError for a link or the like in the place of a
     folder or file: a store does not list it, so the records would be lost; StoreError."""
     folders: Sequence[Folder] = get_args(Folder) if folder is None else [folder]
-    refuse_blocked(files.store, [files.key(FOLDER[:-1]), *(files.key(f"{FOLDER}{one}") for one in folders)])
+    refuse_replaced(files.store, [files.key(FOLDER[:-1]), *(files.key(f"{FOLDER}{one}") for one in folders)])
     start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
     found: list[RecordFile] = []
     for page in files.store.list_pages(start, details=True):

@@ -55,9 +55,15 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
             left.append(conflict)
     if left:
         count = "a conflict" if len(left) == 1 else f"{len(left)} conflicts"
-        hint = 'make the change again from the newest state; or rebase="ours" or "theirs" takes one side'
-        raise conflict_error(f"{count} with what others have committed since", left, hint)
+        raise conflict_error(f"{count} with what others have committed since", left, hint_for(left))
     return taken
+
+
+def hint_for(conflicts: Sequence[Conflict]) -> str:
+    """What to do about conflicts: it names the solvers that answer all of them."""
+    sides = [f'rebase="{name}"' for name in _NAMED if all(name in conflict.answers for conflict in conflicts)]
+    again = "make the change again from the newest state"
+    return f"{again}; or {' or '.join(sides)} takes one side" if sides else again
 
 
 def answered(

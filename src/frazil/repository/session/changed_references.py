@@ -285,11 +285,11 @@ class ChangedReferences:
         ids: Octets = self._columns.ids[rows[alone]]
         return ids
 
-    def oldest_file(self) -> Octets:
-        """The chunk file of the row that was set first, of the current ones: uint8[k, 12], k is 0 or 1."""
+    def outermost_files(self) -> Octets:
+        """The chunk files of the rows that were set first and last, of the current ones: uint8[k, 12], k is 0 or 2."""
         rows = self.current()
         rows = rows[self._columns.kinds[rows] == NATIVE]
-        ids: Octets = self._columns.ids[rows.min(initial=self.count) :][: min(rows.size, 1)]
+        ids: Octets = self._columns.ids[[rows.min(), rows.max()] if rows.size else []]
         return ids
 
     def mark_shared(self) -> None:
