@@ -41,7 +41,7 @@ def locate(
 
     One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, which then decides
     alone. Such a hierarchy may also begin at the node, or between the two.
-    zarr_format  the dialect, where it is dialect: for 3 always one request
+    zarr_format  the dialect, where it is known: for 3 always one request
     to_create    as in find_node
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     dialect = _format(zarr_format)

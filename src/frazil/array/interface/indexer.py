@@ -52,7 +52,7 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, one: 
 
     one: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
-        if one and dtype.kind == "O" and not (isinstance(value, np.ndarray) and value.ndim == 0):
+        if one and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
             element = np.empty((), dtype)
             element[()] = value
             return element

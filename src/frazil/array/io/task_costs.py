@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.io.scheduler import Cost
-from frazil.stores.transfer.merged_spans import SHORT, merge_spans, short_bytes
+from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
 
 if TYPE_CHECKING:
     from frazil.array.access import Access
@@ -102,6 +102,8 @@ def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
     """The cost of publishing pieces of `blobs`: with requests, all are in memory, and some are copied."""
     if access.storage.direct:
         return Cost()
-    nbytes = int(pieces.rows[:, 2].sum())
-    copied = nbytes if access.storage.joins else short_bytes(pieces.rows)
+    ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))[pieces.offsets]
+    values, nbytes = np.diff(ends), int(ends[-1])
+    in_parts = int(np.minimum(values[values >= MULTIPART], IN_PARTS).sum())
+    copied = nbytes if access.storage.joins else short_bytes(pieces) + in_parts
     return Cost(0, 0, blobs.nbytes, copied + min(nbytes // 4, _CLIENT_BYTES))

@@ -248,7 +248,7 @@ class LocalStore(Store):
         root = self._open() or self._made()
         result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
-        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # the root folder was removed
+        if any(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # nothing was written
             result = self._published(self._made(), names, pieces, conditions)
             rows = result.tolist()
         table = raw(result)

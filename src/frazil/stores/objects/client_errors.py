@@ -100,6 +100,11 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
+def is_of_a_store(error: Exception) -> bool:
+    """Whether the response has a code of object stores, which proxies and web servers do not send."""
+    return _CODE.search(str(error)) is not None
+
+
 def breaks_off(error: Exception) -> bool:
     """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
     return _NO_BODY in str(error) and meaning_of(error) == "lost"

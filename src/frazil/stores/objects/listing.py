@@ -34,6 +34,7 @@ else:
 T = TypeVar("T")
 
 _CHUNK: Final = 1000  # objects of one answer to a listing
+_PAGES: Final = 10  # times the time for a request: the most that all pages of a level may take, or 1,000 objects
 
 
 class _PageEnd(str):
@@ -131,17 +132,18 @@ def _refused(
 
 def _in_time(clients: Clients, prefix: str, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call of the client. It follows tokens for further pages by itself, also if a server sends the same one again and again; so the call is
-    ended after the time for a request. On a thread without an event loop."""
+    ended after the time for _PAGES requests. On a thread without an event loop."""
+    seconds = _PAGES * clients.whole
 
     async def run() -> T:
-        async with asyncio.timeout(clients.whole):
+        async with asyncio.timeout(seconds):
             return await call()
 
     try:
         return asyncio.run(run())
     except TimeoutError:
         hint = "check the server, and proxies before it; timeout= in client_options= allows more time"
-        raise _refused(clients, prefix, f"its pages did not end within {clients.whole:g} s", hint) from None
+        raise _refused(clients, prefix, f"its pages did not end within {seconds:g} s", hint) from None
 
 
 def list_level_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:

@@ -27,6 +27,7 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import value_buffers
+from frazil.stores.transfer.merged_spans import MULTIPART
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
-_MULTIPART: Final = 2**25  # bytes; values of this size or more are sent in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
 _CAN: Final = Capabilities(conditional_erase=False, streams=True)
@@ -263,9 +263,9 @@ class ObjectStore(Store):
         if expect is not None:
             return self._put_if(key, value_buffers(value), expect)
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
-        mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
+        mark = _new_mark() if value.rows[:, 2].sum() >= MULTIPART else None  # of what goes in parts
         try:
-            if mark is not None and is_large(value, _MULTIPART):
+            if mark is not None and is_large(value, MULTIPART):
                 return self._put_version(
                     key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, at_once)
                 )
@@ -465,7 +465,13 @@ class ObjectStore(Store):
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
         if not page.keys and not self._clients.connection.answered_as_a_store:
             # for the client any page of XML is a listing, as of a proxy or for a login; such servers cannot say that a key is absent
-            self._reader.answer(RangeRequest("zarr.json"))
+            try:
+                self._reader.answer(RangeRequest("zarr.json"))
+            except StoreError:
+                if (
+                    not self._clients.connection.answered_as_a_store
+                ):  # as it does where listing is permitted, but reading is not
+                    raise
         return page
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.objects.client_errors import failure, meaning_of
+from frazil.stores.objects.client_errors import failure, is_of_a_store, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.transfer.retry import READS, attempts
@@ -317,9 +317,14 @@ class ObjectReader(RangeReader):
             result = self._opened(request.key)
             if result is None:
                 return ABSENT_ANSWER
-            return Answer("found", b"", self._version(result.meta, request.key), result.meta["size"])
+            version = self._version(result.meta, request.key)
+            if request.expect not in {None, version} or result.meta["size"]:  # or replaced between the two requests
+                return CHANGED_ANSWER
+            return Answer("found", b"", version, 0)
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
             return self._outside(request)
+        if is_of_a_store(error):
+            self._clients.connection.answered_as_a_store = True
         raise failure(error, "could not be read", request.key, self._clients.url) from None
 
 

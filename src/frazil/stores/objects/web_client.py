@@ -343,7 +343,7 @@ def _os_errors() -> Iterator[None]:
     except urllib3.exceptions.TimeoutError as error:
         # urllib3 counts a refused connection and an unknown host as time-outs
         if isinstance(error, urllib3.exceptions.NewConnectionError) and isinstance(error.__cause__, OSError):
-            raise error.__cause__ from error
+            raise error.__cause__ from None
         raise StoreError("the response took too long", errno=ETIMEDOUT) from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         parts = [part for part in (error.__cause__, *error.args) if isinstance(part, Exception)]

@@ -36,9 +36,9 @@ def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryvie
     """The bytes of one value: one buffer, or several to be sent one after the other. Pieces of at least SHORT bytes are not copied if they are in memory.
     Raises StoreError for a piece that cannot be read."""
     rows = merged_rows(pieces.rows)
-    if len(rows) < 2 or (rows[:, 0] >= 0).any():
-        return joined_value(pieces._replace(rows=rows))
     large = rows[:, 2] >= SHORT
+    if not large.any() or (rows[:, 0] >= 0).any():
+        return joined_value(pieces._replace(rows=rows))
     bounds = [0, *(np.flatnonzero(large[1:] | large[:-1]) + 1).tolist(), len(rows)]
     buffers: list[bytes | memoryview] = []
     for low, high in itertools.pairwise(bounds):
@@ -48,7 +48,7 @@ def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryvie
             buffers.append(memoryview(buffer)[start : start + length])
         else:
             buffers.append(joined_value(pieces._replace(rows=rows[low:high])))
-    return buffers
+    return buffers if len(buffers) > 1 else buffers[0]
 
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:

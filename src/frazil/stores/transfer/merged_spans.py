@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.record import Record
-from frazil.stores.values import MISSING, Columns
+from frazil.stores.values import MISSING, Columns, Pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GAP: Final = 2**17  # bytes that are read and dropped rather than skipped by another request
 SHORT: Final = 2**12  # bytes of a piece below which it is copied (large_buffers.py)
+MULTIPART: Final = 2**25  # bytes of a value from which object stores send it in parts
+IN_PARTS: Final = 2**26  # the most bytes of it that are copied at a time
 LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are faster in several parallel requests
 
 
@@ -76,17 +78,19 @@ def _ends(end: Columns, of_one: NDArray[np.bool_]) -> Columns:
     return np.concatenate([np.maximum.accumulate(end[low:high]) for low, high in pairwise(bounds)])
 
 
-def short_bytes(rows: Columns) -> int:
+def short_bytes(pieces: Pieces) -> int:
     """Bytes of the pieces that large_buffers.value_buffers copies, if all are in memory."""
-    lengths = merged_rows(rows)[:, 2]
+    lengths = merged_rows(pieces.rows, pieces.offsets[1:-1])[:, 2]
     return int(lengths[lengths < SHORT].sum())
 
 
-def merged_rows(rows: Columns) -> Columns:
-    """Rows of which none continues the one before."""
+def merged_rows(rows: Columns, bounds: Columns | None = None) -> Columns:
+    """Rows of which none continues the one before. bounds: rows that begin another value, and are not merged with the one before."""
     if len(rows) < 2:
         return rows
     follows = (rows[1:, 0] == rows[:-1, 0]) & (rows[1:, 1] == rows[:-1, 1] + rows[:-1, 2])
+    if bounds is not None:
+        follows[bounds[(bounds > 0) & (bounds < len(rows))] - 1] = False
     first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
     merged = rows[first]
     merged[:, 2] = np.add.reduceat(rows[:, 2], first)
