@@ -68,10 +68,14 @@ class Answer(Record):
 
 
 class UnreadRef(Record):
-    """Something among the branches and tags that is neither. name: "branch dev" if only letters in another case are wrong with it; "" if it is foreign."""
+    """Something among the branches and tags that is not read.
+
+    name        "branch dev" if it belongs to that branch, whose objects must be kept; "" if it is foreign
+    no_file     it is the folder of a branch or tag, and none of its files is read; else letters of its name are in another case"""
 
     key: str
     name: str
+    no_file: bool = False
 
 
 class Rules(Record):

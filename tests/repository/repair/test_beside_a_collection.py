@@ -83,3 +83,20 @@ def test_condemned_chunks_are_restored_if_no_collection_runs(tmp_path: Path) -> 
     repo = frazil.Repository.open(path)
     assert repo.verify(decode=True).ok
     assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)
+
+
+def test_a_repair_that_cannot_read_the_records_of_collections_leaves_nothing(tmp_path: Path) -> None:
+    """A link in gc/ hides what a collection removes, so the commit is refused, and its files are erased."""
+    path = tmp_path / "r"
+    repo = frazil.Repository.create(path, chunk_packing="off")
+    for number in range(2):
+        with repo.transaction(message=str(number)) as root:
+            root.require_array("a", shape=(4000,), dtype="f8", chunks=(1000,))[:] = np.arange(4000.0) + number
+    node = repo.readonly_session()._transaction.base.nodes.get("/a")
+    (path / "manifests" / encode_id(node.array.manifests[0].id)).unlink()  # type: ignore[union-attr]
+    (path / "gc").mkdir(exist_ok=True)
+    (path / "gc" / "condemned").symlink_to(tmp_path)
+    there = {file for file in path.rglob("*") if not file.is_dir()}
+    with pytest.raises(FormatError):
+        frazil.Repository.open(path).repair()
+    assert {file for file in path.rglob("*") if not file.is_dir()} == there

@@ -337,7 +337,7 @@ def test_other_names_among_branches_and_tags(tmp_path: Path) -> None:
     for name in (
         "notes.txt",
         "other/ref.json",
-        "branch.none/ref.json",
+        "branch.none/.DS_Store",
         ".DS_Store",
         "branch.main/README",
         "branch.main/metadata.json",
@@ -400,61 +400,6 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
     repo = frazil.Repository.open(location)
     assert repo.verify(decode=True).ok
     assert len(list(repo.history())) == 2
-
-
-@pytest.mark.parametrize("content", [b"", b'{"snap', b"[]"])
-@pytest.mark.parametrize("damaged", ["newest", "all"])
-@pytest.mark.parametrize("tips", [False, True])
-def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, damaged: str, tips: bool) -> None:
-    """The newest file of a branch is the only one that names its last commit. A repair keeps that snapshot on a branch, and reports it; the user decides."""
-    location = tmp_path / "r"
-    repo = filled(location)
-    newest_tip, before = repo.lookup("main"), [commit.id for commit in repo.history()][1]
-    files = sorted((location / "refs" / "branch.main").glob("Z*.json"))
-    for path in files[:1] if damaged == "newest" else files:
-        path.write_bytes(content)
-    repo = frazil.Repository.open(location)
-    with pytest.raises(FormatError) as caught:
-        repo.lookup("main")
-    assert "repair" in (caught.value.hint or "")
-    assert repo.repair(dry_run=True, tips=tips).created["main-found"] == newest_tip
-    done = repo.repair(tips=tips)
-    assert done.created["main-found"] == newest_tip
-    assert any("main-found" in entry.text for entry in done.lost)
-    assert done.ok == (tips and damaged == "newest")
-    if done.ok:
-        assert repo.lookup("main") == before
-    repo.garbage_collect(now=True) if done.ok else None
-    repo.reset_branch("main", "main-found")
-    assert repo.verify(decode=True).ok
-    assert repo.lookup("main") == newest_tip
-    assert "main-found-2" not in repo.repair(tips=True).created
-
-
-def test_what_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
-    """A snapshot that does not follow the branch, or is incomplete, or that another branch keeps."""
-    location = tmp_path / "r"
-    repo = filled(location)
-    repo.create_branch("other", "main")
-    with repo.transaction("other", message="on another branch") as root:
-        root["a"][0] = 1
-    with repo.transaction(message="incomplete") as root:
-        root["a"][1] = 1
-    (location / "manifests" / newest(location, "manifests").name).unlink()
-    min((location / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
-    assert list(frazil.Repository.open(location).repair().created) == ["main-repaired"]
-
-
-def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_path: Path) -> None:
-    location = tmp_path / "r"
-    repo = filled(location)
-    tip = repo.lookup("main")
-    min((location / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
-    repo = frazil.Repository.open(location)
-    with pytest.raises(FormatError):
-        repo.reset_branch("main", tip, expect=tip)
-    repo.reset_branch("main", tip)
-    assert repo.lookup("main") == tip
 
 
 def test_hints_name_the_options_that_repair_more(tmp_path: Path) -> None:

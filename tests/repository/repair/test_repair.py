@@ -463,3 +463,16 @@ def test_a_branch_with_the_name_of_a_repair() -> None:
         assert not [entry for entry in again.repaired if entry.kind == "branch"]
         with repo.transaction("v1-repaired-3", message="continued") as root:
             root["a"][:] = values(9)
+
+
+def test_a_branch_whose_name_is_a_number() -> None:
+    """It is not taken for the repair of a tag, whatever its name begins with."""
+    store, repo = filled(FORMATS[0])
+    repo.create_tag("v1", "main")
+    repo.create_branch("2024", "main")
+    node = repo.readonly_session(tag="v1")._transaction.base.nodes.get("/a")
+    store.erase(f"manifests/{encode_id(node.array.manifests[0].id)}")  # type: ignore[union-attr]
+    done = repo.repair()
+    assert sorted(done.commits) == ["2024", "main"]
+    assert done.created == {"v1-repaired": done.commits["main"]}
+    assert not repo.repair().created

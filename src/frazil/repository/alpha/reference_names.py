@@ -57,7 +57,8 @@ def unread_refs(files: Files) -> list[UnreadRef]:
         changed = [name for name in names if name not in read and _is_changed(kind, name)]
         found += [UnreadRef(f"{prefix}{folder}/{name}", f"{kind} {ref}") for name in changed]
         if not read and not changed:
-            found.append(UnreadRef(f"{prefix}{folder}/", ""))
+            is_hidden = all(name.startswith(".") for name in names)
+            found.append(UnreadRef(f"{prefix}{folder}/", "" if is_hidden else f"{kind} {ref}", no_file=not is_hidden))
     return found
 
 

@@ -49,8 +49,15 @@ def heads(files: RepositoryFormat) -> list[Tip]:
 
 
 def refuse_unread_refs(files: RepositoryFormat) -> None:
-    """Raises FormatError for a branch or tag that is not read because letters of its name are in another case: what it leads to would be garbage."""
+    """Raises FormatError for a branch or tag that is not read because letters of its name are in another case, or its folder has only other files: what it
+    leads to would be garbage."""
     for unread in files.unread_refs():
+        if unread.no_file:
+            raise FormatError(
+                f"the {unread.name} is not read: its folder has files, but none of a {unread.name.split()[0]}",
+                key=unread.key,
+                hint="restore its files, as refs/branch.NAME/ZZZZZZZZ.json or refs/tag.NAME/ref.json, or remove the folder; nothing was removed",
+            )
         if unread.name:
             raise FormatError(
                 f"the {unread.name} is not read: letters of the name of its folder or file are in another case",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
-from frazil.errors import CommitUnknownError, ConflictError
+from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.format import COMMITTED, UNKNOWN, Tip, Written
 from frazil.repository.maintenance.condemned import condemned_ids
@@ -67,10 +67,10 @@ def _follows(files: RepositoryFormat, file: ObjectId, known: frozenset[ObjectId]
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
     """Points a branch to a written commit; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
 
-    Raises ConflictError if a garbage collection removes what the commit refers to, CommitUnknownError, StoreError."""
+    Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError, StoreError."""
     try:
         _require_kept(files, written, listed)
-    except ConflictError:
+    except FrazilError:
         files.erase(written.files)
         raise
     outcome, _ = files.advance(tip, written.id)
@@ -134,8 +134,17 @@ def keeps_damage(files: RepositoryFormat, tip: Tip) -> bool:
 
 def is_repaired(files: RepositoryFormat, start: str, damaged: ObjectId) -> bool:
     """Whether a branch whose name begins with `start` had a commit that repairs a snapshot: then an earlier repair made it, and users may have continued it."""
-    names = [name for name in files.branches() if name == start or name.removeprefix(f"{start}-").isdecimal()]
+    names = named_alike(files, start)
     return any(_repairs(files, tip.snapshot, damaged) for name in names for tip in files.former_tips(name))
+
+
+def named_alike(files: RepositoryFormat, start: str) -> list[str]:
+    """The branches whose names make_branch may have made: `start`, or `start` with a number."""
+    return [name for name in files.branches() if name == start or _has_number(name, start)]
+
+
+def _has_number(name: str, start: str) -> bool:
+    return name.startswith(f"{start}-") and name[len(start) + 1 :].isdecimal()
 
 
 def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bool:

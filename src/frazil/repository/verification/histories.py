@@ -53,7 +53,9 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             tips.append((ref, snapshot))
     for unread in files.unread_refs():
         text = "it is not a branch or a tag: move it away"
-        if unread.name:
+        if unread.no_file:
+            text = "no file in its folder is read: restore its files, or remove the folder"
+        elif unread.name:
             text = "it is not read, as letters of its name are in another case: rename it"
         found.add("ref", text, Subject(unread.name), unread.key)
     return len(names), tips
