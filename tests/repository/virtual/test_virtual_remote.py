@@ -294,7 +294,7 @@ def test_prefixes_of_one_bucket_share_its_store() -> None:
 @given(st.binary(max_size=20))
 def test_what_is_expected_is_what_was_seen(version: bytes) -> None:
     (place,) = open_containers({"s3://a/": CountingStore(MemoryStore())}).containers
-    check = place.seen("x", version, 3)
+    check = place.file_check("x", version, 3)
     expected = place.expected("x", check)
     assert expected in {version, None} or version.hex() == check.tag or expected == bytes.fromhex(check.tag)
     assert place.expected("y", check) is None, "another place has other versions"
