@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -233,7 +234,7 @@ def test_the_reference_has_every_public_name() -> None:
             assert f" frazil.{name}\n" in page
     for kind in (frazil.Array, frazil.Group, frazil.Repository, frazil.Session):
         for name in (name for name in dir(kind) if not name.startswith("_")):
-            assert (getattr(kind, name).__doc__ or "").strip(), f"{kind.__name__}.{name} has no docstring"
+            assert inspect.getdoc(getattr(kind, name)), f"{kind.__name__}.{name} has no docstring"
 
 
 def test_links_lead_somewhere() -> None:

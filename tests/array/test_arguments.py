@@ -73,6 +73,7 @@ def test_functions(call: Callable[..., Any], arguments: dict[str, Any], data: st
 
 
 @pytest.mark.parametrize("name", OF_GROUPS)
+@pytest.mark.filterwarnings("ignore:Data type alias 'a' was deprecated")  # of NumPy
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), zarr_format=DIALECTS)
 def test_methods_of_groups(name: str, data: st.DataObject, zarr_format: Any) -> None:
