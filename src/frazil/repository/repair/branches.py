@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -33,35 +33,6 @@ def last_complete(
         if not problems_of(files, ReachedSnapshot(file, "", False), chunk_files, progress):
             return file
     return None
-
-
-def unreferenced_tip(
-    files: RepositoryFormat,
-    orphans: Iterable[ObjectId],
-    known: frozenset[ObjectId],
-    chunk_files: ChunkFiles,
-    progress: Progress,
-) -> ObjectId | None:
-    """The newest complete snapshot that no branch or tag refers to, and that no other snapshot follows: perhaps what a damaged branch file named. Raises StoreError.
-
-    known  the snapshots of the branch that its other files name, and their histories: the result follows one of them. Empty: any"""
-    found: dict[ObjectId, int] = {}
-    followed: set[ObjectId | None] = set()
-    for file in orphans:
-        with suppress(*UNREADABLE):
-            snapshot = files.snapshot(file)
-            followed.update(files.listed(snapshot).parents)
-            found[file] = snapshot.metadata.written_at
-    newest = sorted(found.keys() - followed - known, key=found.__getitem__, reverse=True)
-    after = (file for file in newest if not known or _follows(files, file, known))
-    return last_complete(files, after, chunk_files, progress)
-
-
-def _follows(files: RepositoryFormat, file: ObjectId, known: frozenset[ObjectId]) -> bool:
-    try:
-        return any(ancestor.snapshot in known for ancestor in files.ancestors(file))
-    except UNREADABLE:
-        return False
 
 
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
@@ -153,12 +124,16 @@ def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bo
     return False
 
 
-def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:
+def make_branch(
+    files: RepositoryFormat, start: str, snapshot: ObjectId, planned: Mapping[str, ObjectId], *, dry_run: bool
+) -> str:
     """Creates a branch whose name begins with `start`, or keeps one that points to the snapshot already. Returns its name. Raises StoreError,
-    CommitUnknownError."""
-    taken, name, number = set(files.branches()), start, 1
+    CommitUnknownError.
+
+    planned  branches that this repair made, or would make"""
+    taken, name, number = {*files.branches(), *planned}, start, 1
     while name in taken:
-        if files.tip(name).snapshot == snapshot:
+        if _points_to(files, name, planned) == snapshot:
             return name
         number += 1
         name = f"{start}-{number}"
@@ -166,6 +141,14 @@ def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_
         with pinned(files, snapshot, may_be_damaged=True):
             files.create_branch(name, snapshot)
     return name
+
+
+def _points_to(files: RepositoryFormat, branch: str, planned: Mapping[str, ObjectId]) -> ObjectId | None:
+    if branch in planned:
+        return planned[branch]
+    with suppress(*UNREADABLE):
+        return files.tip(branch).snapshot
+    return None
 
 
 def _unknown(files: RepositoryFormat, branch: str) -> CommitUnknownError:

@@ -21,9 +21,10 @@ from frazil.repository.repair.branches import (
     last_complete,
     make_branch,
     move_back,
-    unreferenced_tip,
+    named_alike,
 )
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
+from frazil.repository.repair.lost_tips import LostTips
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, is_first
@@ -105,7 +106,7 @@ class _Run:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
         self._chunk_files = checked.chunk_files
-        self._orphans = checked.found.orphan_ids["snapshots"]
+        self._lost_tips = LostTips(files, checked.found.orphan_ids["snapshots"], checked.chunk_files, progress)
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
         self.moved: dict[str, str] = {}
@@ -246,7 +247,7 @@ class _Run:
         another branch keeps it"""
         ref = f"branch {name}"
         if not tip.snapshot:
-            self._find_tip(name)
+            self._find_tips(name)
         ids = former_ids(self._files, name, tip.snapshot if whole else None)
         ids = (file for file in ids if file != tip.snapshot)
         target = last_complete(self._files, ids, self._chunk_files, self._progress)
@@ -277,19 +278,17 @@ class _Run:
             )
         )
 
-    def _find_tip(self, name: str) -> None:
-        """Keeps, on a new branch, what the damaged file of a branch may have named: the file is the only one that names an acknowledged commit."""
-        known = frozenset(former_ids(self._files, name, None))
-        found = unreferenced_tip(
-            self._files, map(decode_id, self._orphans), known, self._chunk_files, self._progress
-        )  # fmt: skip
-        if found is not None:
-            made = self._make_branch(branch_name(name, "found"), found)
-            text = f"its newest file is damaged. It may have named the snapshot at which the branch {made} begins; if so, reset {name} to {made}"
+    def _find_tips(self, name: str) -> None:
+        """Keeps, on new branches, what the damaged files of a branch may have named: such a file is the only one that names an acknowledged commit."""
+        start = branch_name(name, "found")
+        lost, made = self._lost_tips.of(name, named_alike(self._files, start))
+        for found in [*made, *(self._make_branch(start, snapshot) for snapshot in lost)]:
+            text = f"its newest file is damaged. It may have named the snapshot at which the branch {found} begins; if so, reset {name} to {found}"
             self.lost.append(Entry("branch", text, f"branch {name}"))
 
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
-        name = make_branch(self._files, start, snapshot, dry_run=self._dry_run)
+        planned = {name: decode_id(at) if at else b"" for name, at in self.created.items()}
+        name = make_branch(self._files, start, snapshot, planned, dry_run=self._dry_run)
         if name not in self.created:
             self.created[name] = encode_id(snapshot) if snapshot else ""
         self.writes = self.writes or not self._dry_run
