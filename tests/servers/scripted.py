@@ -68,6 +68,7 @@ class Scripted:
                 while line := lines.readline().decode("latin-1").strip():
                     name, _, value = line.partition(":")
                     headers[name.lower()] = value.strip()
+                lines.read(int(headers.get("content-length", 0)))  # an unread body would reset the connection
                 request = Request(first[0], first[1], headers)
                 with self._lock:
                     self.requests.append(request)

@@ -29,7 +29,7 @@ def at(server: Scripted, url: str = "s3://bucket/x", **options: object) -> Objec
 @pytest.mark.parametrize("url", ["s3://bucket/x", "az://box/x"])
 def test_a_404_that_is_about_no_key_is_an_error(body: bytes, url: str) -> None:
     """As of a proxy, of a wrong endpoint, and of a missing bucket. Nothing is absent because of it."""
-    with scripted(lambda request: [answer(404, b"" if request.method == "HEAD" else body)]) as server:
+    with scripted(lambda request: answer(404, b"" if request.method == "HEAD" else body)) as server:
         store = at(server, url, **({"account_name": "me"} if url.startswith("az") else {}))
         for call in (
             lambda: store.get("a"),
