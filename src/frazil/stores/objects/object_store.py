@@ -107,10 +107,14 @@ class ObjectStore(Store):
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
-        url, connections = self._clients.web, self._clients.connection.web
-        self._web: Final = None if url is None or connections is None else WebClient(url, connections, self.redirects)
+        url, connection = self._clients.web, self._clients.connection
+        self._web: Final = (
+            None if url is None or connection.web is None else WebClient(url, connection.web, self.redirects)
+        )
         self._reader: Final = (
-            ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
+            ObjectReader(self._clients, bytes_in_flight)
+            if self._web is None
+            else WebReader(self._web, bytes_in_flight, connection.buffers)
         )
 
     def __repr__(self) -> str:
