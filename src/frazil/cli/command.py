@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textwrap import fill
 from typing import Final
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 _COLUMNS: Final = 79  # of the description in --help; aligned lines in the examples are not broken
 

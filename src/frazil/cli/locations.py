@@ -11,10 +11,10 @@ from frazil.api.node_locations import CREATES
 from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.cli.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
-from frazil.record import Record
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve

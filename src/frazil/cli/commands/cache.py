@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.info import human, table
+from frazil.base.late import LateModule
 from frazil.cli.command import Command
 from frazil.cli.output import add_json, print_result
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
 from frazil.array.info import human
+from frazil.base.late import LateModule
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Progress
-from frazil.late import LateModule
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:

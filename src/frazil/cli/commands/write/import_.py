@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from frazil.array.info import human
+from frazil.base.late import LateModule
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
-from frazil.late import LateModule
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
