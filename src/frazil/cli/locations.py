@@ -237,19 +237,25 @@ def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | No
     if open_at is None:
         open_at = partial(open_node, options.location, prefixes=options.virtual_prefix)
     if path is not None and text is None:
-        array, text = _path_or_selection(path, open_at)
+        node, text = _path_or_selection(path, open_at)
     else:
-        array = open_at(path or "")
-    if isinstance(array, Group):
-        raise InvalidInputError(
-            "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
-        )
+        node = open_at(path or "")
+    array = as_array(node)
     try:
         selection = parse_selection("..." if text is None else text)
     except SelectionError as error:
         options.refuse(str(error))
         raise
     return window(array, selection)
+
+
+def as_array(node: Array | Group) -> Array:
+    """Raises InvalidInputError where the node is a group."""
+    if isinstance(node, Group):
+        raise InvalidInputError(
+            "a group is there, not an array", path=node.path or "/", hint="`frazil tree` shows the arrays below it"
+        )
+    return node
 
 
 def _path_or_selection(word: str, open_at: Callable[[str], Array | Group]) -> tuple[Array | Group, str | None]:
