@@ -24,10 +24,10 @@ from frazil.api.repository_arguments import (
 )
 from frazil.api.session import COMMITS, Session
 from frazil.array.group import Group
+from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.late import LateModule
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired

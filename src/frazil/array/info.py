@@ -8,10 +8,10 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.interface.html_table import table as html_table
+from frazil.base.record import Record
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json, copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

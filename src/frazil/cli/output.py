@@ -41,6 +41,14 @@ def print_result(options: Namespace, document: Json, text: str) -> None:
         print_text(text)
 
 
+def print_checked(options: Namespace, document: Json, text: str, *, ok: bool) -> None:
+    """Prints the result of a check, and ends the program with status 1 if problems remain."""
+    print_result(options, document, text)
+    if not ok:
+        sys.stdout.flush()
+        raise SystemExit(1)
+
+
 def _escaped(line: str) -> str:
     """A line of JSON, in which such characters occur only in strings."""
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)

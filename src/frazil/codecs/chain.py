@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import (
@@ -28,7 +29,6 @@ from frazil.codecs.codec import (
 from frazil.codecs.compiled_chain import Chain, InnerChunk
 from frazil.codecs.sharding.shard import IndexChain, Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.codecs import python_stage

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

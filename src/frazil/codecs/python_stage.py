@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.codecs.codec import (
     Array,
     ArrayToArray,
@@ -24,7 +25,6 @@ from frazil.codecs.codec import (
 )
 from frazil.codecs.compiled_chain import Encoded
 from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

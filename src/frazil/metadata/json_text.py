@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import MetadataError, shown
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     import json

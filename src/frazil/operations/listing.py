@@ -12,11 +12,11 @@ from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 from frazil.runtime import DEFAULT
 from frazil.stores.store import Store
 

@@ -7,10 +7,10 @@ from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 
 
 class NodeUsage(Record):

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import ManifestReference, Node, Nodes, NodeSnapshot
 from frazil.formats.snapshots import Snapshot, SnapshotInfo
-from frazil.record import Record
 
 if TYPE_CHECKING:
     import numpy as np

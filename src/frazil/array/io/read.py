@@ -40,12 +40,12 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import StoredObjects
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Fetched, Sources, Version

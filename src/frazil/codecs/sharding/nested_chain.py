@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs.chain import split
 from frazil.codecs.codec import (
     Array,
@@ -22,7 +23,6 @@ from frazil.codecs.codec import (
     run_encode,
 )
 from frazil.errors import ChunkDecodeError
-from frazil.record import Record
 
 
 class NestedChain(Record):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.codec import (
@@ -25,7 +26,6 @@ from frazil.codecs.codec import (
     run_encode,
 )
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,13 +16,13 @@ from frazil.api.nodes import create_group
 from frazil.array.arguments import check_mapping
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.integrations.xarray.packing import checked
 from frazil.metadata.types.variable_length import STRING, STRINGS
-from frazil.record import Record
 from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from json import loads
 from typing import Final, Literal
 
 from frazil.array.compiled_array import chunk_spec
+from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
@@ -28,7 +29,6 @@ from frazil.metadata.paths import check_draft_name
 from frazil.metadata.types.core import RAW_BYTES, DataType, RawType, raw_type
 from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.missing_values import Masking, masking
-from frazil.record import Record
 
 Way = Literal["bytes", "shard index", "recoded"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ZarrFormat
 from frazil.operations.convert.plan import Way
-from frazil.record import Record
 
 _WAYS: dict[Way, str] = {
     "bytes": "bytes as they are",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.metadata.json_text import Json
-from frazil.record import Record
 
 Kind = Literal["hierarchy", "repository"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json
-from frazil.record import Record
 
 
 class Rechunked(Record):

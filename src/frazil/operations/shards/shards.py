@@ -9,13 +9,13 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.codecs.sharding.inner_order import Order, grid_coordinates
 from frazil.errors import InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
 from frazil.operations.array_source import open_source
 from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import ShardTable, chunk_keys, levels_of, read_tables
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json
-from frazil.record import Record
 
 Kind = Literal["document", "key", "index", "overlap", "chunk", "store", "torn"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
@@ -15,7 +16,6 @@ from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.late import LateModule
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.replaced_files import files_alone
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from frazil.base.record import Record
 from frazil.errors import one_line
 from frazil.metadata.json_text import as_json
-from frazil.record import Record
 from frazil.repository.verification.report import Problem
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json

@@ -7,8 +7,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, decode_id
-from frazil.record import Record
 from frazil.repository.repair.branches import last_complete
 from frazil.repository.repair.former_snapshots import former_ids
 from frazil.repository.verification.histories import UNREADABLE

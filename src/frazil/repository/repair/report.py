@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.repository.verification.report import Problem, chunks_text, printable
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FrazilError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

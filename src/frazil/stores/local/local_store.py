@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.late import LateModule
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local import case_folding, folders

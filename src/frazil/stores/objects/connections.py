@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.errors import StoreError
 from frazil.stores.transfer.large_buffers import BufferPool
-from frazil.weak_references import WeakValues, renew_after_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 from frazil.stores.objects.client_errors import failure, is_of_a_store, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import BufferPool

@@ -16,9 +16,9 @@ from errno import ECONNRESET, EPROTO, ETIMEDOUT
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError, StoreError
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.objects.client_errors import no_answer_error, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import FormatError, StoreError
-from frazil.record import Record
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.system_errors import reason_of
 from frazil.stores.transfer.retry import FREE_FILES, attempts

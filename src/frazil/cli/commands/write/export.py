@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
 from frazil.array.info import human
-from frazil.cli.command import Command
+from frazil.base.late import LateModule
+from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Progress
-from frazil.late import LateModule
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--variables",
         metavar="NAMES",
-        type=_names,
+        type=list_of_names,
         help="export only these arrays, as in level1/temp,salt or 'level1/*'",
     )
     parser.add_argument(
@@ -56,10 +56,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_virtual_prefix(parser)
     add_json(parser)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def run(options: Namespace) -> None:

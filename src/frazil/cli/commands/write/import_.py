@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from frazil.array.info import human
-from frazil.cli.command import Command
+from frazil.base.late import LateModule
+from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
-from frazil.late import LateModule
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--path", metavar="GROUP", default="", help="the group to import into (default: the root)")
     parser.add_argument(
-        "--variables", metavar="NAMES", type=_names,
+        "--variables", metavar="NAMES", type=list_of_names,
         help="import only these variables, as in level1/temp,salt or 'level1/*'",
     )  # fmt: skip
     parser.add_argument(
@@ -101,10 +101,6 @@ def _add_layout(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--explain", action="store_true", help="print which chunks and shards were chosen, and why")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _seconds(text: str) -> float:

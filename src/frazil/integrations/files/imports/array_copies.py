@@ -14,6 +14,7 @@ from frazil.api.destinations import check_destination
 from frazil.api.nodes import open_group, open_node
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
 from frazil.integrations.files.imports.layout import ArrayLayout
 from frazil.operations.copy.journal import (
@@ -25,7 +26,6 @@ from frazil.operations.copy.journal import (
     put_journal,
 )
 from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
-from frazil.record import Record
 from frazil.stores.locations import Location, resolve
 from frazil.stores.values import ABSENT, Version
 

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from frazil.array.arguments import check_flag, checked_progress
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.integrations.files.imports.destination import Destination, open_destination
 from frazil.integrations.files.imports.importer import (
@@ -28,7 +29,6 @@ from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOption
 from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:

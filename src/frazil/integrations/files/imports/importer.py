@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from frazil.api.session import Session
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
 from frazil.integrations.files.imports.array_sources import open_arrays
@@ -21,7 +22,6 @@ from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.numpy_files.arrays import KIND, check_stored
 from frazil.integrations.files.scanned import ScannedFile, Skipped, element_nbytes
 from frazil.integrations.files.sources.source import Source, source_of
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import Runtime

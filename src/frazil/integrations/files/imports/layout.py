@@ -10,9 +10,9 @@ from math import ceil, lcm, prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.array.info import human
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import element_nbytes
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.integrations.files.scanned import ScannedArray

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.record import Record
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location
 from frazil.repository.virtual.prefixes import VirtualContainer
 from frazil.repository.virtual.virtual_fetch import open_containers
