@@ -89,14 +89,16 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
 /// Makes a name a link to a file.
 fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer {
     let ThreadState { from, to, .. } = state;
-    let held = from
-        .enter(batch.source, &batch.sources[number], Make::Nothing)
-        .and_then(|(from, old)| Ok(look_up(from, old)?.map(|_| (from, old))));
-    let (from, old) = match held {
-        Ok(Some(held)) => held,
-        Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
+    let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
+        Ok(entered) => entered,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
         Err(error) => return not_read(error),
     };
+    match look_up(from, old) {
+        Ok(Some(_)) => {}
+        Ok(None) | Err(Errno::ISDIR) => return ABSENT,
+        Err(error) => return not_read(error),
+    }
     let linked = to.enter(batch.root, &batch.names[number], Make::Loose).and_then(|(folder, base)| {
         let link = |name: &str| retry(|| linkat(from, old, folder, name, AtFlags::empty()));
         match link(base) {
@@ -269,10 +271,34 @@ impl Unnamed {
         if durable {
             sync(self.file.as_fd())?;
         }
-        let Some(between) = &self.between else { return link_over(self.folder.as_fd(), &self.file, &self.base) };
-        rename(self.folder.as_fd(), between, &self.base)?;
+        let folder = self.folder.as_fd();
+        let Some(between) = &self.between else {
+            return match link_over(folder, &self.file, &self.base) {
+                Ok(()) => Ok(()),
+                Err(Errno::NOENT) => Err(Errno::NOENT),
+                Err(_) => self.copy(durable), // as in copy_open
+            };
+        };
+        rename(folder, between, &self.base)?;
         self.between = None;
         Ok(())
+    }
+
+    /// Copies the file to its name, where the system cannot link it: without /proc, older ones link only files that have a name.
+    fn copy(&self, durable: bool) -> System<()> {
+        let file = self.file.as_fd();
+        let whole = |made: BorrowedFd<'_>| {
+            let copied = copy_range(file, 0, made, 0, self.size, || false)?;
+            if copy_through_memory(file, made, copied, self.size, &mut Vec::new())? != self.size {
+                return Err(Errno::IO);
+            }
+            retry(|| rustix::fs::fchmod(made, Mode::from_raw_mode(fstat(file)?.st_mode & 0o777)))?;
+            if durable {
+                sync(made)?;
+            }
+            Ok(true)
+        };
+        copy_named(self.folder.as_fd(), &self.base, whole).map(drop)
     }
 }
 
