@@ -164,6 +164,28 @@ def test_a_new_zip_archive_is_a_plain_store(tmp_path: Path) -> None:
     assert done.format == "zarr" and frazil.open(tmp_path / "b.zarr.zip/a")[...].tolist() == list(range(6))
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+@pytest.mark.parametrize("kind", ["h5", "npz"])
+def test_the_number_of_arrays_does_not_open_more_files(kind: str, tmp_path: Path) -> None:
+    """Each array opened the folder of the destination, and its own member of an .npz, until the end: with some thousand arrays no file could be opened."""
+    arrays = {f"a{number}": np.arange(number) for number in range(12)}
+    if kind == "npz":
+        np.savez_compressed(tmp_path / "a.npz", **arrays)
+    else:
+        with h5py.File(tmp_path / "a.h5", "w") as made:
+            for name, values in arrays.items():
+                made[name] = values
+    counts: list[int] = []
+    frazil.import_file(
+        tmp_path / f"a.{kind}",
+        tmp_path / "new.zarr",
+        progress=lambda nbytes: counts.append(len(os.listdir("/proc/self/fd"))),
+    )
+    assert len(counts) == 11 and max(counts) - min(counts) < 4
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(frazil.open_array(tmp_path / "new.zarr", path=name)[...], values)
+
+
 def test_a_hierarchy_of_zarr_is_copied_not_imported(tmp_path: Path) -> None:
     frazil.zeros(3, store=tmp_path / "x.zarr")
     for source, command in (
