@@ -232,7 +232,7 @@ fn write_all(made: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64>
 
 /// A file that Python writes part by part; None when it has its name, or was given up.
 #[pyclass(module = "frazil._kernel")]
-struct NewFile(Option<Unnamed>);
+pub struct NewFile(Option<Unnamed>);
 
 /// between: its name until it gets its own, where the disk has no files without a name
 struct Unnamed {
@@ -343,7 +343,7 @@ fn ended() -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (source, sources, root, names, sync, threads, result, link=false))]
 #[allow(clippy::too_many_arguments)] // the contract's
-fn copy_files(
+pub fn copy_files(
     py: Python<'_>,
     source: i32,
     sources: Vec<String>,
@@ -365,11 +365,6 @@ fn copy_files(
     carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| {
         if link { link_one(&batch, number, state) } else { copy_one(&batch, number, state, wait) }
     })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<NewFile>()?;
-    module.add_function(wrap_pyfunction!(copy_files, module)?)
 }
 
 #[cfg(test)]
