@@ -103,13 +103,13 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
         )
 
 
-def encoded_variable(variable: Variable, name: str) -> Variable:
-    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type,
+def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> Variable:
+    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. exists: whether its array does. Raises InvalidInputError for elements without a data type,
     and for numbers outside the range of the encoding."""
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
-    encoded: Variable = encode_zarr_variable(checked(variable, name), name=name, **_FORMAT)
+    encoded: Variable = encode_zarr_variable(checked(variable, name, exists=exists), name=name, **_FORMAT)
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
 
 
@@ -156,7 +156,7 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
         # loaded, because xarray encodes all chunks of dask in the length of the first one
         loaded = Variable(copied.dims, np.asarray(copied.data), copied.attrs, {**copied.encoding, "dtype": "S1"})
         copied = _with_fixed_length(_as_strings(loaded, name) if loaded.dtype.kind == "O" else loaded, name)
-    encoded = encoded_variable(copied, name)
+    encoded = encoded_variable(copied, name, exists=True)
     _check_units(name, encoded, existing)
     if variable.dtype == object and not variable.size:  # xarray makes numbers of an empty object array
         encoded = encoded.astype(array.dtype)

@@ -12,9 +12,10 @@ from xarray.coding.common import lazy_elemwise_func
 from frazil.errors import InvalidInputError
 
 
-def checked(variable: Variable, name: str) -> Variable:
+def checked(variable: Variable, name: str, *, exists: bool) -> Variable:
     """A variable whose numbers are compared with the range of the integers in its encoding: at once if they are in memory, otherwise when they are computed.
 
+    exists: whether its array exists, so that its encoding cannot be chosen
     Raises InvalidInputError for a value outside that range. NaN is not compared: the encoding has a value for it, or xarray warns."""
     encoding = variable.encoding
     try:
@@ -26,7 +27,7 @@ def checked(variable: Variable, name: str) -> Variable:
         return variable
     if scale == 1 and offset == 0 and np.can_cast(variable.dtype, stored):
         return variable
-    check = partial(_check, name=name, stored=stored.str, scale=scale, offset=offset)
+    check = partial(_check, name=name, stored=stored.str, scale=scale, offset=offset, exists=exists)
     if isinstance(variable._data, np.ndarray):
         check(variable._data)
         return variable
@@ -35,7 +36,9 @@ def checked(variable: Variable, name: str) -> Variable:
     return result
 
 
-def _check(values: NDArray[np.generic], *, name: str, stored: str, scale: float, offset: float) -> NDArray[np.generic]:
+def _check(
+    values: NDArray[np.generic], *, name: str, stored: str, scale: float, offset: float, exists: bool
+) -> NDArray[np.generic]:
     if not values.size or not scale:
         return values
     limits = np.iinfo(stored)
@@ -43,9 +46,12 @@ def _check(values: NDArray[np.generic], *, name: str, stored: str, scale: float,
         packed = np.round((float(value) - offset) / scale)
         if packed < limits.min or packed > limits.max:
             low, high = sorted((limits.min * scale + offset, limits.max * scale + offset))
+            holds = f"encoding={{{name + '2' * exists!r}: {{'dtype': {values.dtype.name!r}}}}}"
             raise InvalidInputError(
                 f"variable {name!r} has the value {value}, which its encoding as {np.dtype(stored)} cannot hold: it holds {low:g} to {high:g}",
                 path=name,
-                hint=f"give the variable another name, and an encoding that holds it: encoding={{{name + '2'!r}: {{'dtype': 'float32'}}}}",
+                hint=f"the encoding of an existing array is not changed; give the variable another name, and an encoding that holds it: {holds}"
+                if exists
+                else f"choose an encoding that holds it: {holds}",
             )
     return values

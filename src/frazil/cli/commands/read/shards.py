@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from frazil.array.group import Group
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, open_node
-from frazil.cli.output import add_json, binary_output, print_json, print_text
+from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shards import Shard, Shards, shards
@@ -50,8 +50,7 @@ def _number(text: str) -> int:
 
 
 def run(options: Namespace) -> None:
-    if options.json and options.output == "-":
-        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
+    check_picture(options)
     array = open_node(options.location, options.path or "", options.virtual_prefix)
     if isinstance(array, Group):
         raise InvalidInputError(
