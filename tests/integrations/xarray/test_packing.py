@@ -34,7 +34,10 @@ def test_a_changed_variable(tmp_path: Path, value: float, lazy: bool) -> None:
     dataset([1.0, np.nan, 2.0], **PACKED).frazil.write(f"{place}@main")
     before = repo.lookup("main")
     changed = dataset([1.0, np.nan, value])
-    with pytest.raises(InvalidInputError, match=r"'t' has the value .* int16 cannot hold: it holds -317.68 to 337.67"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"'t' has the value .* int16 cannot hold: it holds -317.68 to 337.67.*another name.*'t2'",
+    ):
         (changed.chunk(x=3) if lazy else changed).frazil.write(f"{place}@main", mode="a")
     assert repo.lookup("main") == before
     (dataset([337.67, np.nan, -317.67]).chunk(x=3) if lazy else dataset([337.67, np.nan, -317.67])).frazil.write(
@@ -69,9 +72,13 @@ def test_an_appended_file_with_another_packing(tmp_path: Path) -> None:
     ],
 )
 def test_a_new_variable(tmp_path: Path, values: list[float], encoding: dict[str, object]) -> None:
-    with pytest.raises(InvalidInputError, match="cannot hold"):
+    with pytest.raises(InvalidInputError, match="cannot hold") as caught:
         dataset(values).frazil.write(tmp_path / "sea.zarr", encoding={"t": encoding})
     assert not (tmp_path / "sea.zarr").exists()
+    assert caught.value.hint is not None and "another name" not in caught.value.hint
+    hinted = eval(caught.value.hint.partition("encoding=")[2])  # as a user would copy it
+    dataset(values).frazil.write(tmp_path / "sea.zarr", encoding=hinted)
+    assert read(tmp_path / "sea.zarr") == values
 
 
 @pytest.mark.parametrize("fill", [2**63 - 1, np.int64(2**63 - 1)])
@@ -116,7 +123,7 @@ def test_what_fits_is_what_comes_back(packed: int, scale: float, offset: float) 
     variable = xr.Variable("x", np.array([packed * scale + offset]))
     variable.encoding = {"dtype": "i2", "scale_factor": scale, "add_offset": offset}
     if -32768 <= packed <= 32767:
-        assert checked(variable, "t") is variable
+        assert checked(variable, "t", exists=False) is variable
     else:
         with pytest.raises(InvalidInputError):
-            checked(variable, "t")
+            checked(variable, "t", exists=False)

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
-from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore
 from frazil.stores.memory import MemoryStore
@@ -88,6 +88,36 @@ def test_what_is_refused_writes_nothing(file: Path) -> None:
     done = frazil.import_file(file, file.parent / "new.zarr", dry_run=True)
     assert len(done.arrays) == len(done.layouts) == 2
     assert sorted(path.name for path in file.parent.iterdir()) == ["ocean.nc"]
+
+
+@pytest.mark.parametrize("option", ["chunks", "shards"])
+def test_a_dimension_that_no_variable_has(option: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["a"], made["b"] = np.zeros((4, 6)), np.zeros(4)
+        for name, labels in (("a", ["time", "x"]), ("b", ["time"])):
+            for axis, label in enumerate(labels):
+                made[name].dims[axis].label = label
+    for dry_run in (False, True):
+        with pytest.raises(InvalidInputError, match=f"{option} names the dimension 'tme'.*the dimensions are time, x"):
+            frazil.import_file(tmp_path / "a.h5", tmp_path / "new.zarr", dry_run=dry_run, **{option: {"tme": 3}})
+    assert not (tmp_path / "new.zarr").exists()
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "new.zarr", **{option: {"x": 3}})
+
+
+def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
+    for name in ("no.nc", "a.txt/no.nc"):
+        (tmp_path / "a.txt").write_text("")
+        with pytest.raises(NotFoundError, match="there is no file") as caught:
+            frazil.import_file(tmp_path / name, tmp_path / "new.zarr")
+        assert caught.value.key == str(tmp_path / name)
+
+
+def test_a_file_that_is_removed_while_it_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as made:
+        made["a"] = np.zeros(4)
+    with pytest.raises(NotFoundError, match="there is no file"):
+        frazil.import_file(file, MemoryStore(), progress=lambda _: file.unlink())
 
 
 @pytest.mark.parametrize("puts", [1, 3, 6, 10, 15, 25])
