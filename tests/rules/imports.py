@@ -27,6 +27,7 @@ LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in room
 # A room imports its own modules and lower layers; within a layer, only these arrows.
 SIDEWAYS = frozenset(
     {
+        ("base", "errors"),
         ("runtime", "errors"),
         ("runtime", "base"),
         ("stores", "codecs"),

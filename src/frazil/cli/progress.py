@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import IO, Final, Self
 
-from frazil.array.info import human
+from frazil.base.reports import human
 
 _WIDTH: Final = 24
 _PATIENCE: Final = 0.3  # seconds of work before the bar is shown
 _BETWEEN: Final = 0.1
 
 
-class _Line:
+class _Line(ABC):
     """A line that is drawn again and again, and removed at the end."""
 
     def __init__(self, stream: IO[str] | None, *, shows: bool) -> None:
@@ -33,9 +34,9 @@ class _Line:
             print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
             self._drawn = len(line)
 
+    @abstractmethod
     def line(self, seconds: float) -> str:
         """The text after this many seconds of work."""
-        raise AssertionError
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

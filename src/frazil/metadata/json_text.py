@@ -295,6 +295,16 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
     return {str(name): _as_json(child, member(path, name), depth - 1) for name, child in value.items()}
 
 
+def with_lists(value: object) -> Json:
+    """A value of a record, with lists in place of tuples."""
+    return [with_lists(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[return-value]
+
+
+def known_members(fields: Mapping[str, object]) -> dict[str, Json]:
+    """The fields of a record that are not None, with lists in place of tuples."""
+    return {name: with_lists(value) for name, value in fields.items() if value is not None}
+
+
 def dump_json(value: Json, indent: int | None = 2) -> bytes:
     """UTF-8 JSON text: members in their order, two spaces for each level, a line break at the end. NaN and infinities are refused,
     except NonFinite, which are written without quotes.

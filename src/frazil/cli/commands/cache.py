@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from frazil.array.info import human, table
+from frazil.array.info import table
 from frazil.base.late import LateModule
+from frazil.base.reports import counted, human
 from frazil.cli.command import Command, size
 from frazil.cli.output import add_json, print_result
 
@@ -70,7 +71,7 @@ def _lines(report: dict[str, Json]) -> list[tuple[str, str]]:
 def _counted(files: Json, nbytes: Json) -> str:
     assert isinstance(files, int)
     assert isinstance(nbytes, int)
-    return f"{human(nbytes)} in {files} range{'' if files == 1 else 's'}"
+    return f"{human(nbytes)} in {counted(files, 'range')}"
 
 
 COMMAND = Command(

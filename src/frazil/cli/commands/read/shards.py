@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
+from frazil.base.reports import columns
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
@@ -80,8 +81,7 @@ def _pieces(shard: Shard, most: int) -> list[str]:
     for piece in shard.pieces[:most]:
         what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
         rows.append((str(piece.start), str(piece.nbytes), what))
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    lines = [f"{row[0].rjust(widths[0])}  {row[1].rjust(widths[1])}  {row[2]}" for row in rows]
+    lines = columns(rows)
     if len(shard.pieces) > most:
         lines.append(f"and {len(shard.pieces) - most:,} more pieces")
     return lines

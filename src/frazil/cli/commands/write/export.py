@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
-from frazil.array.info import human
 from frazil.base.late import LateModule
+from frazil.base.reports import counted, human
 from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
@@ -72,7 +72,7 @@ def run(options: Namespace) -> None:
             progress=report,
             runtime=Runtime(bytes_in_flight=options.memory),
         )
-    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    count = counted(len(done.arrays), "array")
     document = {"path": options.file, "format": done.format, "arrays": list(done.arrays), "nbytes": done.nbytes}
     print_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
 

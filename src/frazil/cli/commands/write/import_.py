@@ -7,8 +7,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from frazil.array.info import human
 from frazil.base.late import LateModule
+from frazil.base.reports import counted, extents_text, human
 from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
@@ -152,14 +152,14 @@ def _explain(options: Namespace, files: list[FileImport], plans: list[Imported])
     stream = sys.stdout if options.dry_run and not options.json else sys.stderr
     for one, plan in zip(files, plans, strict=True):
         print(
-            one_line(
-                f"{one.file}: {one.scanned.kind}, {len(plan.arrays)} array{'s' * (len(plan.arrays) != 1)}, {human(plan.nbytes)}"
-            ),
+            one_line(f"{one.file}: {one.scanned.kind}, {counted(len(plan.arrays), 'array')}, {human(plan.nbytes)}"),
             file=stream,
         )
         for array, chosen in zip(one.scanned.arrays, plan.layouts, strict=False):
-            extents = " x ".join(map(str, array.shape)) or "()"
-            print(one_line(f"  {array.path} ({extents} {array.dtype.name}): {chosen.reason}"), file=stream)
+            print(
+                one_line(f"  {array.path} ({extents_text(array.shape)} {array.dtype.name}): {chosen.reason}"),
+                file=stream,
+            )
     if options.dry_run and options.json:
         print_json(
             {
@@ -181,7 +181,7 @@ def _print_imported(options: Namespace, files: list[FileImport], done: Imported)
             ],
         })  # fmt: skip
         return
-    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    count = counted(len(done.arrays), "array")
     print_text(count if done.snapshot is None else f"{done.snapshot}  {count}")
 
 

@@ -11,8 +11,8 @@ from threading import Event
 from typing import Literal, TypeAlias
 
 from frazil.api.session import Session
-from frazil.array.info import human
 from frazil.base.record import Record
+from frazil.base.reports import human
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
 from frazil.integrations.files.imports.array_sources import open_arrays

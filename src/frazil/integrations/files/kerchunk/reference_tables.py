@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 
+from frazil.base.optional_package import load_package
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
@@ -44,14 +44,8 @@ def record_size(document: Mapping[str, object], name: str) -> int:
 
 
 def load_pyarrow() -> ModuleType:
-    """pyarrow.parquet, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"references in Parquet are read with pyarrow, which cannot be imported ({error})",
-            hint="pip install 'frazil[parquet]'",
-        ) from error
+    """pyarrow.parquet. Raises InvalidInputError where it is not installed."""
+    return load_package("pyarrow.parquet", "references in Parquet are read with", "parquet")
 
 
 def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, places: Targets) -> ChunkReferences:

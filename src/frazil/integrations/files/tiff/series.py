@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
+from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.numpy_files.arrays import array_name
 from frazil.integrations.files.runs import check_dtype, scan_run
@@ -52,14 +52,8 @@ _MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
 
 def load_tifffile() -> ModuleType:
-    """tifffile, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("tifffile")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"TIFF files are read with tifffile, which cannot be imported ({error})",
-            hint="pip install 'frazil[tiff]'",
-        ) from error
+    """Raises InvalidInputError where it is not installed."""
+    return load_package("tifffile", "TIFF files are read with", "tiff")
 
 
 def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
