@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
 from inspect import signature
 from typing import Final, Literal, TypeAlias
 
@@ -107,10 +106,14 @@ def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> 
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
-    encode = partial(encode_zarr_variable, name=name, **_FORMAT)
+
+    def encode(variable: Variable) -> Variable:
+        encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
+        return encoded
+
     if has_times(variable):
         return encode_times(variable, name, encode, exists=exists)
-    encoded: Variable = encode(checked(variable, name, exists=exists))
+    encoded = encode(checked(variable, name, exists=exists))
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
 
 

@@ -94,7 +94,7 @@ def _converted(
     values: NDArray[np.generic], *, name: str, dtype: np.dtype[np.generic], units: str
 ) -> NDArray[np.generic]:
     found = values.astype(dtype)
-    outside = (found.astype(values.dtype) != values) & ~np.isnat(values)  # type: ignore[arg-type] # times
+    outside = (found.astype(values.dtype) != values) & ~np.isnat(values)
     if outside.any():
         raise InvalidInputError(
             f"variable {name!r} has the time {values[outside][0]}, which is out of the range of {units} of 64 bits",
