@@ -53,11 +53,11 @@ def _check(
     for value, number in zip(ends, _packed(np.array(ends, values.dtype), name, encoding).tolist(), strict=True):
         if np.isnan(value):
             if fill is not None and number != np.asarray(fill).item():
-                raise _unfit(name, exists, f"has NaN, and {values.dtype} cannot hold its number {fill} exactly")
+                raise unfit(name, exists, f"has NaN, and {values.dtype} cannot hold its number {fill} exactly")
         elif not limits.min <= number <= limits.max:
             scale, offset = float(encoding.get("scale_factor", 1)), float(encoding.get("add_offset", 0))  # type: ignore[arg-type]
             low, high = sorted((limits.min * scale + offset, limits.max * scale + offset))
-            raise _unfit(
+            raise unfit(
                 name,
                 exists,
                 f"has the value {value}, which its encoding as {stored} cannot hold: it holds {low:g} to {high:g}",
@@ -75,10 +75,11 @@ def _packed(values: NDArray[np.generic], name: str, encoding: Mapping[str, objec
     return packed
 
 
-def _unfit(name: str, exists: bool, text: str) -> InvalidInputError:
+def unfit(name: str, exists: bool, text: str, dtype: str = "float64") -> InvalidInputError:
+    """The error for a variable with a value that its encoding cannot hold. exists: whether that is the encoding of an array that exists; dtype: a wider one"""
     new, start = (f"{name}2", "give the variable another name, and") if exists else (name, "give it")
     return InvalidInputError(
         f"variable {name!r} {text}",
         path=name,
-        hint=f"{start} an encoding that holds it: encoding={{{new!r}: {{'dtype': 'float64'}}}}",
+        hint=f"{start} an encoding that holds it: encoding={{{new!r}: {{'dtype': {dtype!r}}}}}",
     )
