@@ -98,7 +98,7 @@ def test_a_bucket_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-outs and the number of attempts are options."""
     with scripted(lambda request: None) as server:
         store = bucket(
-            server.url, client_options={option: "500ms", "allow_http": True}, retry_config={"max_retries": 1}
+            server.url, client_options={option: "250ms", "allow_http": True}, retry_config={"max_retries": 1}
         )
         with pytest.raises(StoreError):
             store.get("a")
