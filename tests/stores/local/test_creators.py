@@ -24,7 +24,6 @@ from tests.stores.refused_system_calls import lack, lack_sync_of, require_filter
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import ABSENT, CREATE_ONLY, Changed, pieces_of
 from frazil.testing.checks import refusal
 
@@ -168,24 +167,6 @@ def test_creators_and_putters_of_many_processes(tmp_path: Path) -> None:
 def test_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
     require_filters()
     race(tmp_path, [created, put, linked], 100, lacks)
-
-
-@pytest.mark.parametrize("lacks", WAYS)
-def test_streams_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
-    require_filters()
-    store = LocalStore(tmp_path, sync=True)
-
-    def run() -> None:
-        lack(*lacks)
-        for value in (b"first", b"second"):
-            put_parts(store, "d/a", 2 * SIZE + len(value), iter([bytes(SIZE), value, bytes(SIZE)]))
-            assert store.get("d/a") == bytes(SIZE) + value + bytes(SIZE)
-        os.chmod(tmp_path / "d/a", 0o640)
-        put_parts(store, "d/a", 1, iter([b"3"]))
-
-    run_processes([run])
-    assert (tmp_path / "d/a").stat().st_mode & 0o777 == 0o640
-    assert os.listdir(tmp_path / "d") == ["a"]
 
 
 def test_a_disk_that_can_neither_link_nor_rename_so(tmp_path: Path) -> None:

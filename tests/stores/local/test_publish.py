@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version
+from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil import _kernel
 from frazil.stores import LocalStore
@@ -331,7 +332,8 @@ def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
 WAIT = """
 import sys
 from pathlib import Path
-from tests.stores.local_disks import Folder
+from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 folder = Folder(Path(sys.argv[1]))
 try:
     folder.publish({f"k{i}": b"1" for i in range(int(sys.argv[2]))}, threads=2)
@@ -351,3 +353,21 @@ def test_an_interrupt_ends_the_waiting(folder: Folder, count: int) -> None:
             assert child.communicate()[0] == "interrupted\n"
         assert child.returncode == 0
     assert "k0" not in folder.names()
+
+
+@pytest.mark.parametrize("lacks", [(), ("links of unnamed files",), ("unnamed files",), ("links",)])
+def test_streams_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+    require_filters()
+    store, size = LocalStore(tmp_path, sync=True), 2**20
+
+    def run() -> None:
+        lack(*lacks)
+        for value in (b"first", b"second"):
+            put_parts(store, "d/a", 2 * size + len(value), iter([bytes(size), value, bytes(size)]))
+            assert store.get("d/a") == bytes(size) + value + bytes(size)
+        os.chmod(tmp_path / "d/a", 0o640)
+        put_parts(store, "d/a", 1, iter([b"3"]))
+
+    run_processes([run])
+    assert (tmp_path / "d/a").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path / "d") == ["a"]

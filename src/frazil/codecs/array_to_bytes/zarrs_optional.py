@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain import python_chain
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, resolve
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, codec_list, resolve
 from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, MetadataError
 from frazil.metadata.types.heap import field_of
@@ -31,8 +31,8 @@ class ZarrsOptional(ArrayToBytes):
     nested: ClassVar[tuple[str, ...]] = required
 
     def __init__(self, mask_codecs: Sequence[Codec] | None = None, data_codecs: Sequence[Codec] | None = None) -> None:
-        self.mask_codecs = (Bytes(),) if mask_codecs is None else tuple(mask_codecs)
-        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+        self.mask_codecs = (Bytes(),) if mask_codecs is None else codec_list(mask_codecs, "mask_codecs")
+        self.data_codecs = (Bytes(),) if data_codecs is None else codec_list(data_codecs, "data_codecs")
 
     def resolved(self, spec: ChunkSpec) -> Self:
         if not _is_optional(spec):

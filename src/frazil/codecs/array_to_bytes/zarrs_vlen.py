@@ -12,7 +12,7 @@ import numpy as np
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
 from frazil.codecs.chain import python_chain
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice, codec_list
 from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
@@ -50,8 +50,8 @@ class ZarrsVlen(ArrayToBytes):
         index_data_type: str = "uint64",
         index_location: str = "start",
     ) -> None:
-        self.index_codecs = (Bytes("little"),) if index_codecs is None else tuple(index_codecs)
-        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+        self.index_codecs = (Bytes("little"),) if index_codecs is None else codec_list(index_codecs, "index_codecs")
+        self.data_codecs = (Bytes(),) if data_codecs is None else codec_list(data_codecs, "data_codecs")
         self.index_data_type = choice(index_data_type, "index_data_type", ("uint32", "uint64"))
         self.index_location = choice(index_location, "index_location", ("start", "end"))
 

@@ -96,6 +96,7 @@ def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
         result = call()
     except BaseException as error:
         future.set_exception(error)
+        del future, call  # the traceback has this frame, which would keep the error
     else:
         future.set_result(result)
 
@@ -152,17 +153,19 @@ class Connection:
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first error is raised when no request is running any more; requests that have not
         begun are not made."""
-        from concurrent.futures import wait
+        from concurrent.futures import Future, wait
 
         futures = [self._threads.submit(partial(self._gated, request, argument)) for argument in arguments]
         try:
-            return [future.result() for future in futures]
+            return list(map(Future.result, futures))
         except BaseException as error:
-            begun = [future for future in futures if not future.cancel()]
+            futures = [future for future in futures if not future.cancel()]
             # a write that ends after its caller got an error would undo the caller's next write; after an interrupt the user does not want to wait
             if isinstance(error, Exception):
-                wait(begun)
+                wait(futures)
             raise
+        finally:
+            del futures  # the traceback of an error has this frame, which would keep the error and all results
 
     def _gated(self, request: Callable[[A], B], argument: A) -> B:
         first = argument[0] if isinstance(argument, tuple | list) and argument else None

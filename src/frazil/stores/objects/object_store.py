@@ -338,7 +338,8 @@ class ObjectStore(Store):
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
-                    failed, may_be_done = error, may_be_done or not is_too_busy(error)
+                    # without the traceback, which has this frame, and with it the value
+                    failed, may_be_done = error.with_traceback(None), may_be_done or not is_too_busy(error)
                     continue
                 if meaning not in {"exists", "changed", "absent"}:
                     raise failure(error, "could not be written", key, self.url) from None

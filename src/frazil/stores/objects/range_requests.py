@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.objects.client_errors import failure, is_of_a_store, meaning_of
+from frazil.stores.objects.client_errors import failure, is_of_a_store, is_unreadable, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import BufferPool
 from frazil.stores.transfer.retry import READS, attempts
@@ -196,8 +196,9 @@ class ObjectReader(RangeReader):
         self._reader, self._below = clients.connection.reader, clients.below
 
     def _look_up(self, request: RangeRequest) -> Answer:
-        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
-        seen = self._range(RangeRequest(request.key, 0, 1))
+        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store. By a HEAD only if
+        the object exists and its first byte cannot be read: it is archived, or the server ignores ranges."""
+        seen = self._get(RangeRequest(request.key), {"range": (0, 1)})
         if seen.state == "found" and request.expect not in {None, seen.version}:
             return CHANGED_ANSWER
         return seen._replace(data=b"")
@@ -277,9 +278,9 @@ class ObjectReader(RangeReader):
                 raise
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
-                lost = failure(error, "could not be read", request.key, self._clients.url)
                 if meaning_of(error) != "lost":
-                    raise lost from None
+                    raise failure(error, "could not be read", request.key, self._clients.url) from None
+                lost = failure(error, "could not be read", request.key, self._clients.url)
             else:
                 if answer is not None:
                     self._clients.connection.answered_as_a_store = True
@@ -289,7 +290,10 @@ class ObjectReader(RangeReader):
                     key=request.key,
                     hint="check the server, and proxies before it",
                 )
-        raise lost
+        try:
+            raise lost
+        finally:
+            del lost  # its traceback has this frame
 
     def _received(self, result: GetResult, request: RangeRequest) -> Answer | None:
         """None if the body has fewer bytes than its headers announce, or more."""
@@ -304,6 +308,16 @@ class ObjectReader(RangeReader):
         if data is None:
             return None
         return Answer("found", data, version, meta["size"])
+
+    def _head(self, request: RangeRequest, refusal: Exception) -> Answer:
+        """The look-up of an object whose first byte the server does not send. Whatever goes wrong, the object exists: so `refusal` is raised."""
+        import obstore
+
+        try:
+            meta = obstore.head(self._reader, self._below + request.key)
+        except Exception:
+            raise failure(refusal, "could not be read", request.key, self._clients.url) from None
+        return Answer("found", b"", self._version(meta, request.key), meta["size"])
 
     def _refused(self, error: Exception, request: RangeRequest) -> Answer:
         """The answer that an error stands for; else raises."""
@@ -323,6 +337,8 @@ class ObjectReader(RangeReader):
             return Answer("found", b"", version, 0)
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
             return self._outside(request)
+        if request.length == 0 and is_unreadable(error):
+            return self._head(request, error)
         if is_of_a_store(error):
             self._clients.connection.answered_as_a_store = True
         raise failure(error, "could not be read", request.key, self._clients.url) from None
