@@ -16,7 +16,7 @@ use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::files::beneath::{open_beneath, retry};
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
-use crate::files::lock::Wait;
+use crate::files::lock::{LONGEST_NAME, Wait};
 use crate::files::name_threads::carry_out;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
 use crate::files::pieces::copy_range;
@@ -59,6 +59,17 @@ struct ThreadState {
     scratch: Vec<u8>,
 }
 
+/// The folder of a name that is written, and its last component. No longer one is written: it could not be locked, and so neither replaced nor erased.
+fn enter_target<'a>(to: &'a mut LastFolder, root: BorrowedFd<'a>, name: &'a str) -> System<(BorrowedFd<'a>, &'a str)> {
+    check_length(name)?;
+    to.enter(root, name, Make::Loose)
+}
+
+fn check_length(name: &str) -> System<()> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    if base.len() > LONGEST_NAME { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+}
+
 fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Answer {
     let ThreadState { from, to, scratch } = state;
     let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
@@ -72,7 +83,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
             Err(error) => return not_read(error),
         };
-        let (folder, base) = match to.enter(batch.root, &batch.names[number], Make::Loose) {
+        let (folder, base) = match enter_target(to, batch.root, &batch.names[number]) {
             Ok(entered) => entered,
             Err(error) => return not_written(error),
         };
@@ -99,7 +110,7 @@ fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer
         Ok(None) | Err(Errno::ISDIR) => return ABSENT,
         Err(error) => return not_read(error),
     }
-    let linked = to.enter(batch.root, &batch.names[number], Make::Loose).and_then(|(folder, base)| {
+    let linked = enter_target(to, batch.root, &batch.names[number]).and_then(|(folder, base)| {
         let link = |name: &str| retry(|| linkat(from, old, folder, name, AtFlags::empty()));
         match link(base) {
             Err(Errno::EXIST) => {}
@@ -175,7 +186,9 @@ fn link_over(folder: BorrowedFd<'_>, made: &OwnedFd, base: &str) -> System<()> {
     done
 }
 
+/// Refuses a name that is a link or a folder, as all writes do.
 fn rename(folder: BorrowedFd<'_>, old: &str, new: &str) -> System<()> {
+    look_up(folder, new)?;
     retry(|| rustix::fs::renameat(folder, old, folder, new))
 }
 
@@ -245,6 +258,7 @@ struct Unnamed {
 
 impl Unnamed {
     fn create(root: BorrowedFd<'_>, name: &str) -> System<Unnamed> {
+        check_length(name)?;
         let (path, base) = name.rsplit_once('/').unwrap_or(("", name));
         let folder = match path {
             "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,

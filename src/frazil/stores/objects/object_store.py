@@ -284,7 +284,7 @@ class ObjectStore(Store):
                 max_concurrency=at_once,
                 attributes=None if mark is None else {MARK: mark},
             )
-        except FrazilError:
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
             return self._put_after(error, key, mark)
@@ -298,7 +298,7 @@ class ObjectStore(Store):
         try:
             with client_panics(key):
                 return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark))
-        except FrazilError:  # from the code that produces the parts
+        except (FrazilError, MemoryError):  # from the code that produces the parts
             raise
         except Exception as error:
             return self._put_after(error, key, mark)
@@ -335,6 +335,8 @@ class ObjectStore(Store):
                     use_multipart=False,
                     attributes={MARK: mark},
                 )
+            except MemoryError:
+                raise
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
@@ -418,6 +420,8 @@ class ObjectStore(Store):
         try:
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) != "absent" or (len(keys) > 1 and not self._all_absent(keys)):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
@@ -445,6 +449,8 @@ class ObjectStore(Store):
 
         try:
             obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in pair))
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
@@ -464,7 +470,7 @@ class ObjectStore(Store):
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
             page = list_rows()
-        except FrazilError:
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None

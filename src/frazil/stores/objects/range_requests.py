@@ -224,6 +224,8 @@ class ObjectReader(RangeReader):
 
         try:
             return obstore.get(self._reader, self._below + key)
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return None
@@ -270,11 +272,13 @@ class ObjectReader(RangeReader):
         for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.get(self._reader, self._below + request.key, options=options or None)  # type: ignore[arg-type]
+            except MemoryError:  # of this machine; all others are the server's
+                raise
             except Exception as error:
                 return self._refused(error, request)
             try:
                 answer = self._received(result, request)
-            except StoreError:
+            except (StoreError, MemoryError):
                 raise
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
@@ -315,6 +319,8 @@ class ObjectReader(RangeReader):
 
         try:
             meta = obstore.head(self._reader, self._below + request.key)
+        except MemoryError:
+            raise
         except Exception:
             raise failure(refusal, "could not be read", request.key, self._clients.url) from None
         return Answer("found", b"", self._version(meta, request.key), meta["size"])
