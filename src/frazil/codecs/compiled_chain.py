@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.codecs.codec import Array
 from frazil.codecs.sharding.shard import Level
 from frazil.indexing import BoxChunks, PointChunks
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

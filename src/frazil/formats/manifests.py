@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     FileBytes = bytes | bytearray | memoryview | _kernel.Segment

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId
 from frazil.formats.json_values import Json
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.operations.window import Values
-from frazil.record import Record
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
 _SAMPLED: Final = 1000  # elements of a chunk whose length is looked at

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import ReadOnlyError, StoreError
-from frazil.late import LateModule
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import StorePort

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from frazil.api.repository import Repository
+from frazil.base.record import Record
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import (
     AlreadyExistsError,
@@ -26,7 +27,6 @@ from frazil.errors import (
 )
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
-from frazil.record import Record
 from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.format import AlphaSnapshots
 from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit

@@ -13,10 +13,10 @@ import numpy as np
 
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import among, grid_of, sorted_coordinates, within
 from frazil.repository.manifests.references import BaseReferences

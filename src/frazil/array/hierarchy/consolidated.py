@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from frazil.array.hierarchy.members import children_of
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
@@ -21,7 +22,6 @@ from frazil.metadata.v2 import consolidated as v2_copies
 from frazil.metadata.v2.documents import read_document
 from frazil.metadata.v3 import consolidated as v3_copies
 from frazil.metadata.value import Value
-from frazil.record import Record
 
 
 class _Dialect(Protocol):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
 from frazil.array.shards.shard_options import ShardOptions
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -20,13 +22,11 @@ from frazil.errors import (
     StoreError,
     UnknownExtensionError,
 )
-from frazil.late import LateModule
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
 from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
-from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
 from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.types.variable_length import STRINGS
-from frazil.record import Record
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.indexing import BoxSelection, PointSelection
 from frazil.indexing.selection import AxisSelection
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

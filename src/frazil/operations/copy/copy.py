@@ -11,6 +11,7 @@ from typing import Final
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.journal import (
@@ -27,7 +28,6 @@ from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
-from frazil.record import Record
 from frazil.repository.alpha.reference_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore

@@ -26,6 +26,7 @@ from frazil.array.hierarchy.nodes import (
     find_nodes,
 )
 from frazil.array.hierarchy.root import for_creation
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
@@ -46,7 +47,6 @@ from frazil.operations.copy.journal import (
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.slabs import SlabPlan, element_nbytes, plan_slabs, read_slabs
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import address_of, check_no_overlap, origin_of, shown

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.api.nodes import open_node
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
@@ -34,7 +35,6 @@ from frazil.operations.serve.requests import (
 from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
 from frazil.operations.serve.values import PIECE, find_value
-from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve

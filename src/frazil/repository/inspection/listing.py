@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, ids_of_names

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
-from frazil.record import Record
 from frazil.repository.format import COMMITTED, UNKNOWN, ObjectKind, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import (
     KINDS,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
 from frazil.repository.maintenance.records import list_records, new_record, read_records, write_record

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
@@ -217,6 +217,7 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
     """Everything that refs and pins lead to, and the marks to keep. saves: whether marks may be saved meanwhile.
 
     Raises FormatError for damaged or missing objects, StoreError."""
+    files = files.uncached()  # compares digests: chunks that only a replaced manifest refers to would be garbage
     tries = _TRIES
     while True:
         starts, expired = roots(files), expired_ids(files)

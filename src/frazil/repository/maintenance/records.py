@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
-from frazil.record import Record
 from frazil.repository.maintenance.id_columns import NO_IDS, ids_of_names
 from frazil.repository.replaced_files import files_alone, no_file, refuse_replaced
 from frazil.stores.values import CREATE_ONLY, pieces_of

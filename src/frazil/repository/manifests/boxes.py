@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

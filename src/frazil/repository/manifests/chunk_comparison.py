@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, FileCheck, Manifest, rows_of_array
 from frazil.formats.nodes import ManifestReference
-from frazil.record import Record
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import (
     ChunkIndex,

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.ids import encode_id
 from frazil.formats.manifests import Manifest, order_manifest, rows_of_array, select_rows
 from frazil.formats.nodes import ManifestReference
-from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.virtual.file_checks import plain_location
 from frazil.stores.values import Columns

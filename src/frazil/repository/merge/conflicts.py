@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record, by_value
 from frazil.errors import ConflictError, one_line
-from frazil.record import Record, by_value
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.delta import Delta
 from frazil.repository.merge.path_conflicts import Side, path_conflicts

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from frazil.base.record import Record
 from frazil.formats.nodes import AttributesReference
-from frazil.record import Record
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import Append

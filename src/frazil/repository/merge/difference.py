@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record, by_value
 from frazil.errors import one_line
-from frazil.record import Record, by_value
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, VIRTUAL, Rows
 from frazil.repository.session.pending_chunks import store_pending

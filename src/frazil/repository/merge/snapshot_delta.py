@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.formats.nodes import NodeSnapshot
-from frazil.record import Record
 from frazil.repository.format import NodeMatching
 from frazil.repository.manifests.chunk_comparison import FoundRows, Listed, compare_chunks, own_manifests
 from frazil.repository.manifests.coordinates import grid_of

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, ObjectId
 from frazil.formats.manifests import NATIVE, Manifest, node_manifest, rows_of_array, rows_of_node, select_rows
 from frazil.formats.nodes import ManifestReference, NodeSnapshot
-from frazil.record import Record
 from frazil.repository.manifests.boxes import Extents, read_extents
 from frazil.repository.manifests.coordinates import (
     ChunkIndex,

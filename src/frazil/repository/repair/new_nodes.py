@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeSnapshot
-from frazil.record import Record
 from frazil.repository.format import ArrayPlacement, NewCommit
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.repair.array_references import Rebuilt, read_pieces, rebuild

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.record import Record
+from frazil.base.weak_references import renew_after_fork
 from frazil.errors import StoreError
-from frazil.record import Record
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
-from frazil.weak_references import renew_after_fork
 
 if TYPE_CHECKING:
     from frazil.formats.ids import ObjectId

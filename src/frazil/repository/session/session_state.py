@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.errors import NotFoundError, ReadOnlyError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.metadata.registry import MetadataExtensions
-from frazil.record import Record
 from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.branches import Branches

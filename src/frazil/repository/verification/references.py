@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
-from frazil.record import Record
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, sorting_order, within

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
-from frazil.record import Record
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.verification.collection_files import check_collection_files

@@ -14,6 +14,7 @@ from frazil.api.nodes import open_node
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.exports.hdf5_file import Form, write_hdf5
 from frazil.integrations.files.exports.other_files import write_npy_file, write_npz, write_tiff
@@ -21,7 +22,6 @@ from frazil.integrations.files.exports.source import Exported, exported
 from frazil.integrations.files.imports.importer import IMPORTS
 from frazil.operations.convert.convert import prepare as prepare_conversion
 from frazil.operations.copy.copy import prepare_copy
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.location_overlap import address_of, check_no_overlap

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
 from frazil.integrations.files.hdf5.types import load_h5py
@@ -17,7 +18,6 @@ from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
 from frazil.operations.array_source import with_limit
 from frazil.operations.slabs import plan_slabs, read_slabs
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import DataError
-from frazil.integrations.files.grib.fields import load_package
+from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.grib.messages import Field, read_field
 from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, decode_in_process
 from frazil.integrations.files.sources.source import open_file
@@ -26,7 +26,7 @@ def open_grib(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
     """Readers of variables, by path; each box is a chunk. files: closes opened files. Raises InvalidInputError without eccodes."""
-    load_package("eccodes")
+    load_eccodes()
     file = files.enter_context(open_file(source))
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import numpy as np
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
-from frazil.integrations.files.grib.fields import decode_field, load_cfgrib, scan_grib
+from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
 from frazil.integrations.files.hdf5.datasets import scan_hdf5
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.integrations.files.scanned import ScannedFile
@@ -97,7 +97,7 @@ def _load(kind: str) -> None:
     if kind == HDF5:
         load_h5py()
     else:
-        load_cfgrib()
+        load_eccodes("cfgrib")
 
 
 def _scan(

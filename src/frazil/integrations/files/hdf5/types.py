@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import bytes_codec
 
@@ -39,14 +39,8 @@ Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, va
 
 
 def load_h5py() -> ModuleType:
-    """h5py, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("h5py")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"HDF5 and NetCDF4 files are read with h5py, which cannot be imported ({error})",
-            hint="pip install 'frazil[hdf5]'",
-        ) from error
+    """Raises InvalidInputError where it is not installed."""
+    return load_package("h5py", "HDF5 and NetCDF4 files are read with", "hdf5")
 
 
 def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:

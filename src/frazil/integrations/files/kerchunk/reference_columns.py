@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.runs import check_dtype
@@ -16,7 +17,6 @@ from frazil.integrations.files.sources.source import source_of
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.v3.fill_attribute import decode_fill
-from frazil.record import Record
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location, without_secrets
 
 if TYPE_CHECKING:

@@ -5,20 +5,19 @@ The documents in `.zmetadata` are read by references.py. pyarrow reads the table
 
 from __future__ import annotations
 
-import errno
 import io
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 
-from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.base.optional_package import load_package
+from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
-from frazil.integrations.files.sources.source import Source, open_file
+from frazil.integrations.files.sources.source import Source, open_file, unreadable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,14 +44,8 @@ def record_size(document: Mapping[str, object], name: str) -> int:
 
 
 def load_pyarrow() -> ModuleType:
-    """pyarrow.parquet, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"references in Parquet are read with pyarrow, which cannot be imported ({error})",
-            hint="pip install 'frazil[parquet]'",
-        ) from error
+    """pyarrow.parquet. Raises InvalidInputError where it is not installed."""
+    return load_package("pyarrow.parquet", "references in Parquet are read with", "parquet")
 
 
 def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, places: Targets) -> ChunkReferences:
@@ -102,14 +95,12 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     try:
         with open_file(source) as file:
             content = file.read(_MOST_BYTES + 1)
+    except NotFoundError:
+        return None
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
         if isinstance(error, FrazilError):
             raise
-        raise StoreError(
-            f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
-        ) from error
+        raise unreadable(error, source.name) from error
     try:
         metadata = parquet.read_metadata(io.BytesIO(content))
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]

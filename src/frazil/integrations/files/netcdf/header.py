@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.lib import format as npy
 
+from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.numpy_files.members import PIECE, Member, data_offset
@@ -35,7 +36,6 @@ from frazil.integrations.files.scanned import (
 )
 from frazil.integrations.files.sources.source import open_file, state_of
 from frazil.metadata.paths import check_name
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
