@@ -97,7 +97,7 @@ def _links(rule: str, tests: list[Marked]) -> Iterator[str]:
         yield f"[{Path(path).name}](../../{path}): {', '.join(of_file)}"
 
 
-def made(root: Path) -> tuple[dict[Path, str], list[str]]:
+def page_texts(root: Path) -> tuple[dict[Path, str], list[str]]:
     """What each page should hold, by its path below root, and what is wrong."""
     pages = read_pages((root / FOLDER / "rules.toml").read_text())
     paths = sorted((root / "tests").rglob("*.py"))
@@ -106,7 +106,7 @@ def made(root: Path) -> tuple[dict[Path, str], list[str]]:
 
 
 def main() -> int:
-    pages, wrong = made(ROOT)
+    pages, wrong = page_texts(ROOT)
     for line in wrong:
         print(f"conformance: {line}", file=sys.stderr)
     if wrong:

@@ -42,7 +42,7 @@ def test_full() -> None:
     assert frazil.full_like(np.zeros(3, "u1"), 5)[...].tolist() == [5, 5, 5]
 
 
-def test_array_and_from_array_keep_what_is_not_said(tmp_path: Path) -> None:
+def test_array_and_from_array_keep_unspecified_properties(tmp_path: Path) -> None:
     values = np.arange(24).reshape(4, 6)
     arguments = {"chunks": (2, 3), "shards": (4, 6), "codecs": [Bytes("big"), Zstd(level=1)], "fill_value": 3}
     source = frazil.array(values, **arguments, attributes={"k": 1}, dimension_names=("y", "x"))

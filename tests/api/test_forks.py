@@ -353,7 +353,7 @@ def test_an_append_of_a_fork_is_one_after_the_merge(repo: frazil.Repository, sto
     assert reopened_root(store)["t"][8:].tolist() == [6, 6, 5, 5]
 
 
-def test_handles_of_the_parent_see_what_a_merge_brought(repo: frazil.Repository) -> None:
+def test_handles_of_the_parent_read_merged_changes(repo: frazil.Repository) -> None:
     session = repo.writable_session()
     array = small(session.root, "t", 5)
     (before,) = array.shape

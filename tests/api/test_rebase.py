@@ -211,7 +211,7 @@ def test_giving_way_gives_up_all_of_an_array() -> None:
 
 
 @pytest.mark.parametrize("solver", ["ours", "theirs"])
-def test_a_rename_onto_what_others_created(solver: str) -> None:
+def test_a_rename_onto_a_node_that_others_created(solver: str) -> None:
     repo = repository()
     one, other = repo.writable_session(), repo.writable_session()
     one.root.create_array("u", data=np.arange(3))

@@ -177,7 +177,7 @@ def test_two_appends_both_survive(repo: frazil.Repository, rows: int, mine: int,
     np.testing.assert_array_equal(array[:, 1], [1] * rows + [2] * theirs + [3] * mine)
 
 
-def test_an_append_keeps_what_was_written_before_it_in_its_chunk(repo: frazil.Repository) -> None:
+def test_an_append_keeps_earlier_elements_of_its_chunk(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root, 6)
     one, other = repo.writable_session(), repo.writable_session()

@@ -210,7 +210,7 @@ def test_exists_and_open_or_create_look_at_once() -> None:
 # --- arrays and groups in plain stores ---------------------------------------------------------------------------------------------------
 
 
-def test_creating_looks_once_at_what_is_there() -> None:
+def test_creating_looks_up_existing_nodes_once() -> None:
     store = CountingStore(MemoryStore())
     group = frazil.create_group(store)
     assert requests_of(store) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "put zarr.json"], (

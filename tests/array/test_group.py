@@ -223,7 +223,7 @@ def test_the_mapping(store: Store) -> None:
     assert content(store) == {"zarr.json": store.get("zarr.json")}
 
 
-def test_removing_a_node_removes_what_is_below_and_nothing_else(store: Store) -> None:
+def test_removing_a_node_removes_the_nodes_below_and_no_others(store: Store) -> None:
     group = filled(store)
     group.create_array("below2", **SMALL)[...] = 3
     group.create_array("belo", **SMALL)[...] = 3

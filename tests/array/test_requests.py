@@ -160,7 +160,7 @@ def test_each_write_looks_once_at_the_document() -> None:
     assert [request[0] for request in requests_of(other) if request[1] == "zarr.json"] == ["fetch", "put"]
 
 
-def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:
+def test_a_write_into_a_shard_reads_kept_chunks_once() -> None:
     store, array = sharded()
     store.clear()
     array[0:4, 8:16] = 2  # one whole inner chunk: those next to it are kept
@@ -190,7 +190,7 @@ def test_a_write_and_a_read_of_the_same_handle() -> None:
     )
 
 
-def test_only_the_neighbours_of_what_is_replaced_are_fetched() -> None:
+def test_only_the_neighbours_of_replaced_chunks_are_fetched() -> None:
     store, array = sharded(chunk=GAP)
     store.clear()
     array[:32, GAP // 4 : 8 * GAP // 4] = 2  # seven columns of inner chunks of eight

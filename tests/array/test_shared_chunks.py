@@ -36,7 +36,7 @@ def over(store: Store, inline: int = 16, versions: bool = True) -> tuple[Group, 
     return Group(kept_location(KeptNodes(chunks)), GroupMetadata()), made
 
 
-def one(
+def shared_array(
     store: Store, inline: int = 16, versions: bool = True, **arguments: object
 ) -> tuple[frazil.Array, SharedChunks, Group]:
     """An array of such chunks at "a", their storage, and the group."""
@@ -79,7 +79,7 @@ def test_reading_and_writing_as_numpy(
     with a_store(how[0]) as store:
         fill = values(seed, (), np.dtype(dtype))[()]
         dtype = "r24" if dtype == "V3" else dtype
-        array, _, group = one(store, inline, how[1], dtype=dtype, fill_value=fill, **layout._asdict())
+        array, _, group = shared_array(store, inline, how[1], dtype=dtype, fill_value=fill, **layout._asdict())
         expected = np.full(layout.shape, fill, array.dtype)
         for turn in range(data.draw(st.integers(1, 4))):
             mine = again(group) if data.draw(st.booleans()) else array
@@ -111,7 +111,7 @@ def outer(array: np.ndarray, selection: tuple[object, ...]) -> np.ndarray:
 def test_resizing_and_appending_as_numpy(
     layout: Layout, inline: int, versions: bool, seed: int, data: st.DataObject
 ) -> None:
-    array, storage, group = one(MemoryStore(), inline, versions, dtype="i4", fill_value=7, **layout._asdict())
+    array, storage, group = shared_array(MemoryStore(), inline, versions, dtype="i4", fill_value=7, **layout._asdict())
     rank = len(layout.shape)
     array[...] = expected = values(seed, layout.shape, array.dtype)
     for turn in range(data.draw(st.integers(1, 3))):
@@ -140,7 +140,7 @@ def test_resizing_and_appending_as_numpy(
 @pytest.mark.parametrize("versions", [True, False])
 @pytest.mark.parametrize("shards", [None, (4, 4)])
 def test_writers_of_one_chunk_keep_each_others_work(versions: bool, shards: tuple[int, int] | None) -> None:
-    array, _, group = one(
+    array, _, group = shared_array(
         MemoryStore(), 0, versions, shape=(8, 8), dtype="u1", chunks=(2, 2) if shards else (4, 4), shards=shards
     )
     handles = [array, again(group)]
@@ -155,7 +155,7 @@ def test_writers_of_one_chunk_keep_each_others_work(versions: bool, shards: tupl
 
 @pytest.mark.parametrize("inline", [0, 16])
 def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
-    array, _, _ = one(MemoryStore(), inline, shape=64, dtype="u1", chunks=8, codecs=[])
+    array, _, _ = shared_array(MemoryStore(), inline, shape=64, dtype="u1", chunks=8, codecs=[])
     array[:40] = np.arange(1, 41)
     array[32:48] = 0
     assert (array.nbytes_stored(), array.nchunks_initialized) == (32, 4)
@@ -169,7 +169,7 @@ def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
 def test_what_is_inline_or_nowhere_costs_no_request() -> None:
     store = CountingStore(MemoryStore())
     for shards in (None, 8):
-        array, _, group = one(store, 10**6, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
+        array, _, group = shared_array(store, 10**6, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
         array[3:30] = 5
         store.clear()
         expected = np.zeros(64, "u1")
@@ -185,7 +185,7 @@ def test_what_is_inline_or_nowhere_costs_no_request() -> None:
 
 def test_versions_that_are_known_are_not_asked_for() -> None:
     store = CountingStore(MemoryStore())
-    array, _, group = one(store, 0, shape=64, dtype="u1", chunks=4, shards=32, codecs=[])
+    array, _, group = shared_array(store, 0, shape=64, dtype="u1", chunks=4, shards=32, codecs=[])
     array[...] = 5
     reader = again(group)
     store.clear()
@@ -215,7 +215,7 @@ def test_objects_of_one_fetch_are_few() -> None:
             return super().fetch(names, spans, **how)
 
     store = Few(MemoryStore())
-    array, storage, group = one(store, 0, shape=3 * OPEN_OBJECTS + 5, dtype="u1", chunks=1, codecs=[])
+    array, storage, group = shared_array(store, 0, shape=3 * OPEN_OBJECTS + 5, dtype="u1", chunks=1, codecs=[])
     for i in range(array.shape[0]):
         array[i] = i % 200 + 1
     assert len(storage.locate(storage.stored(array.shape)).names) > 3 * OPEN_OBJECTS
@@ -230,7 +230,7 @@ def test_objects_of_one_fetch_are_few() -> None:
 @pytest.mark.parametrize("shards", [None, 8])
 def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository that could require reading another manifest."""
-    array, storage, group = one(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
+    array, storage, group = shared_array(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
     looked_up = list[int]()
     locate = storage.locate
     monkeypatch.setattr(storage, "locate", lambda coords: looked_up.append(len(coords)) or locate(coords))
@@ -249,7 +249,7 @@ def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, mon
 @pytest.mark.parametrize("shards", [None, 8])
 def test_a_missing_object_is_an_error_and_never_the_fill_value(on_disk: bool, shards: int | None) -> None:
     with a_store(on_disk) as store:
-        array, storage, group = one(store, 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
+        array, storage, group = shared_array(store, 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
         array[...] = 5
         assert array[...].sum() == 320
         lost = storage.locate(storage.stored((64,))[:1]).names[0]
@@ -273,7 +273,7 @@ def test_a_missing_object_is_an_error_and_never_the_fill_value(on_disk: bool, sh
 @pytest.mark.parametrize("inline", [0, 10**6])
 def test_errors_of_shared_objects_name_the_damaged_chunk(inline: int) -> None:
     store = MemoryStore()
-    array, storage, group = one(store, inline, shape=32, dtype="u1", chunks=4, shards=8, codecs=["crc32c"])
+    array, storage, group = shared_array(store, inline, shape=32, dtype="u1", chunks=4, shards=8, codecs=["crc32c"])
     array[...] = 5
     reference = storage.chunks[2,]
     if inline:
@@ -295,7 +295,7 @@ def test_errors_of_shared_objects_name_the_damaged_chunk(inline: int) -> None:
 
 def test_a_reference_beyond_its_object_is_an_error() -> None:
     store = MemoryStore()
-    array, storage, _ = one(store, 0, shape=8, dtype="u1", chunks=4, codecs=[])
+    array, storage, _ = shared_array(store, 0, shape=8, dtype="u1", chunks=4, codecs=[])
     array[...] = 5
     pack = store.get(storage.chunks[0,].name) or b""
     store.set(storage.chunks[0,].name, pack[:9])

@@ -16,7 +16,7 @@ import frazil
 from frazil.errors import FrazilError
 
 
-def made(location: Any) -> frazil.Array:
+def new_array(location: Any) -> frazil.Array:
     return frazil.create_array(location, shape=(8,), dtype="i4", chunks=(2,))
 
 
@@ -91,11 +91,11 @@ def test_virtual_chunks_that_are_read_elsewhere_are_another_content(tmp_path: Pa
 
 
 def test_of_a_plain_array_that_is_only_read(tmp_path: Path) -> None:
-    made(tmp_path / "a")
+    new_array(tmp_path / "a")
     first = tokenize(frazil.open_array(tmp_path / "a"))
     assert first == tokenize(frazil.open_array(tmp_path / "a"))
     assert first == elsewhere(f"print(tokenize(frazil.open_array({str(tmp_path / 'a')!r})))")
-    made(tmp_path / "b")
+    new_array(tmp_path / "b")
     assert first != tokenize(frazil.open_array(tmp_path / "b"))
     frazil.open_array(tmp_path / "a", "w", shape=(8,), dtype="i4", chunks=(2,))  # the same document, written again
     assert first != tokenize(frazil.open_array(tmp_path / "a"))
@@ -103,7 +103,7 @@ def test_of_a_plain_array_that_is_only_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["write", "append", "resize", "refresh", "oindex"])
 def test_a_handle_that_writes_is_another_one_after_each_write(tmp_path: Path, change: str) -> None:
-    array = made(tmp_path / "a")
+    array = new_array(tmp_path / "a")
     first = tokenize(array)
     assert first == tokenize(array) != tokenize(frazil.open_array(tmp_path / "a", "r+"))
     match change:

@@ -34,7 +34,7 @@ CODECS: list[dict[str, Any]] = [
 ]
 
 
-def made(library: Any, given: dict[str, str]) -> Any:
+def codec_arguments(library: Any, given: dict[str, str]) -> Any:
     names = {"zarr": library, "numcodecs": __import__(f"{library.__name__}.codecs.numcodecs", fromlist=["Delta"])}
     return {
         kind: eval(text if text == "None" or text.startswith("numcodecs") else f"zarr.codecs.{text}", names)
@@ -46,11 +46,11 @@ def made(library: Any, given: dict[str, str]) -> Any:
 def test_documents_are_those_of_zarr_python(given: dict[str, str]) -> None:
     held: dict[str, bytes] = {}
     others: dict[str, Any] = {} if "compressors" in given else {"compressors": None}
-    array = frazil.create_array(held, data=VALUES, chunks=(4, 4), **made(frazil, given), **others)
+    array = frazil.create_array(held, data=VALUES, chunks=(4, 4), **codec_arguments(frazil, given), **others)
     assert np.array_equal(array[...], VALUES)
     zarr = pytest.importorskip("zarr")
     store = zarr.storage.MemoryStore()
-    zarr.create_array(store, data=VALUES, chunks=(4, 4), **made(zarr, given), **others)
+    zarr.create_array(store, data=VALUES, chunks=(4, 4), **codec_arguments(zarr, given), **others)
     ours, theirs = (
         json.loads(held["zarr.json"])["codecs"],
         json.loads(store._store_dict["zarr.json"].to_bytes())["codecs"],

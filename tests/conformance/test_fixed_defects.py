@@ -218,7 +218,7 @@ def test_numpy_integers_in_documents() -> None:
 
 @pytest.mark.rule("trap 42")
 @LAYOUTS
-def test_resizing_costs_what_is_stored(shards: int | None) -> None:
+def test_resizing_costs_the_stored_chunks(shards: int | None) -> None:
     store = CountingStore(MemoryStore())
     array = frazil.create_array(store, shape=10, dtype="u1", chunks=1, shards=shards)
     array[3] = 1
@@ -247,7 +247,7 @@ def test_documents_are_strict_json(fill: float) -> None:
 
 
 @pytest.mark.rule("trap 44")
-def test_no_mode_but_w_removes_what_is_there(tmp_path: Path) -> None:
+def test_only_mode_w_removes_existing_nodes(tmp_path: Path) -> None:
     for location in (tmp_path / "a", MemoryStore()):
         frazil.create_array(location, data=np.arange(4), chunks=2)
         for mode in ("r", "r+"):

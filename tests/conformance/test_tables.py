@@ -32,7 +32,7 @@ class TestAll: ...
 
 
 def test_the_tables_are_up_to_date() -> None:
-    pages, wrong = conformance.made(ROOT)
+    pages, wrong = conformance.page_texts(ROOT)
     assert wrong == []
     assert len(pages) == 5
     for path, text in pages.items():

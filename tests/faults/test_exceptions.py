@@ -147,7 +147,7 @@ OPERATIONS: dict[str, Callable[[Scene], None]] = {
 COMMITS = ("commit", "run", "transaction")
 
 
-def made(name: str, *, rival: bool) -> Scene:
+def prepared_scene(name: str, *, rival: bool) -> Scene:
     scene = Scene(rival=rival)
     scene.prepare(name)
     return scene
@@ -186,7 +186,7 @@ def check_after(scene: Scene, name: str, *, done: bool, again: bool) -> None:
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("name", list(OPERATIONS))
 def test_every_store_operation(name: str, rival: bool) -> None:
-    scene = made(name, rival=rival)
+    scene = prepared_scene(name, rival=rival)
     assert attempted(scene, name, KeyboardInterrupt)
     count = len(scene.store.calls)
     assert count or name in ("merge", "write", "rebase")
@@ -194,7 +194,7 @@ def test_every_store_operation(name: str, rival: bool) -> None:
     for number in range(count):
         for kind in RAISED:
             for after in (False, True):
-                scene = made(name, rival=rival)
+                scene = prepared_scene(name, rival=rival)
                 scene.store.arm(number, kind, after=after)
                 done = attempted(scene, name, kind)
                 check_after(scene, name, done=done, again=(number + after) % 2 == 0)
@@ -226,7 +226,7 @@ def traced(at: Callable[[FrameType], None], file: str | None = None) -> Iterator
 
 def lines_of(name: str) -> list[tuple[str, int]]:
     """The lines that an operation executes, in order."""
-    scene, lines = made(name, rival=name != "run"), []
+    scene, lines = prepared_scene(name, rival=name != "run"), []
     with traced(lambda frame: lines.append((frame.f_code.co_filename, frame.f_lineno))):
         OPERATIONS[name](scene)
     return lines
@@ -234,7 +234,7 @@ def lines_of(name: str) -> list[tuple[str, int]]:
 
 def interrupt_at(name: str, number: int, line: tuple[str, int] | None = None) -> None:
     """Raises an interrupt before the executed line with this number. line: its file and line, if this is its first execution; then it is found faster"""
-    scene, left = made(name, rival=name != "run"), [0 if line else number]
+    scene, left = prepared_scene(name, rival=name != "run"), [0 if line else number]
 
     def count_down(frame: FrameType) -> None:
         if line and frame.f_lineno != line[1]:

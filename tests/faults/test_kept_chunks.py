@@ -1,4 +1,4 @@
-"""Chunk files that a session wrote: removed when they are no longer referenced, and never before, whatever fails and whoever else refers to them."""
+"""Chunk files that a session wrote: removed when nothing refers to them any more, and never before, whatever fails."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_an_unknown_commit_refers_to_stays(act: str) -> None:
 
 
 @pytest.mark.parametrize("travels", [False, True])
-def test_forks_leave_what_their_parent_wrote(travels: bool) -> None:
+def test_forks_keep_the_files_of_their_parent(travels: bool) -> None:
     inner, _, repo = faulty()
     session = repo.writable_session()
     large(session.root)
@@ -104,7 +104,7 @@ def test_forks_leave_what_their_parent_wrote(travels: bool) -> None:
 
 
 @pytest.mark.parametrize("travels", [False, True])
-def test_forks_leave_what_they_gave_away(travels: bool) -> None:
+def test_forks_keep_the_files_of_merged_changes(travels: bool) -> None:
     inner, _, repo = faulty()
     session = repo.writable_session()
     fork = session.fork()

@@ -54,7 +54,7 @@ def test_half_a_surrogate_pair_is_read_and_written_back():
     assert parse_json(dump_json(value)) == value
 
 
-def test_numbers_keep_what_they_were():
+def test_numbers_keep_their_values():
     one, float_one, exponent = read_list(b"[1, 1.0, 1e0]")
     assert type(one) is int
     assert isinstance(float_one, ExactFloat)

@@ -66,7 +66,7 @@ def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> Base
 
 
 class Run(Looking):
-    """One program: the repository, the sessions, and the model. told: the steps done, in words"""
+    """One program: the repository, the sessions, and the model. trace: the steps done, in words"""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
         random = Random(f"run {seed}")

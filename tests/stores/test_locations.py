@@ -132,7 +132,7 @@ def test_a_folder_may_be_called_zip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("location", ["ftp://h/x", "memry://x", "git+ssh://h", "", "a\0b", b"bytes", 5, None])
-def test_other_locations_are_refused_with_what_is_allowed(location: object) -> None:
+def test_errors_for_other_locations_list_the_allowed_ones(location: object) -> None:
     with pytest.raises(InvalidInputError) as caught:
         resolve(location)  # type: ignore[arg-type]
     assert caught.value.hint is not None

@@ -28,7 +28,7 @@ LENGTHS = st.integers(-1, 15) | st.integers(0, 2**63 - 1)
 
 
 @given(STARTS, LENGTHS, SIZES)
-def test_clip_span_is_what_there_is_of_a_range(start: int, length: int, size: int) -> None:
+def test_clip_span_returns_the_existing_part_of_a_range(start: int, length: int, size: int) -> None:
     first = start if start >= 0 else size + start
     expected = range(size)[max(first, 0) : size if length < 0 else max(first + length, 0)]
     at, count = clip_span(start, length, size)

@@ -12,7 +12,7 @@ from frazil.codecs import Blosc, Bytes, Codec, Crc32c, Delta, Gzip, Transpose, Z
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 
 
-def made(**arguments: object) -> frazil.Array:
+def new_array(**arguments: object) -> frazil.Array:
     return frazil.create(**{"shape": (6, 8), "dtype": "i4", "chunks": (2, 4), **arguments})
 
 
@@ -70,7 +70,7 @@ CHAINS = [
 def test_codecs_by_kind_and_by_objects(
     arguments: dict[str, object], chain: tuple[Codec, ...], shards: tuple[int, ...] | None
 ) -> None:
-    array = made(**arguments, shards=shards)
+    array = new_array(**arguments, shards=shards)
     assert [codec.extension() for codec in array.codecs] == [codec.extension() for codec in chain]
     array[...] = np.arange(48).reshape(6, 8)
     assert array[3, 5] == 29
@@ -78,9 +78,9 @@ def test_codecs_by_kind_and_by_objects(
 
 def test_blosc_of_zarr_python_follows_the_data_type() -> None:
     blosc = OfZarr("blosc", typesize=1, cname="zstd", clevel=5, shuffle="bitshuffle", blocksize=0)
-    assert made(compressors=blosc).compressors == (Blosc("zstd", 5, "bitshuffle", 1),)
+    assert new_array(compressors=blosc).compressors == (Blosc("zstd", 5, "bitshuffle", 1),)
     blosc._tunable_attrs = {"typesize", "shuffle"}  # type: ignore[attr-defined] # which it has where the user gave neither
-    assert made(compressors=blosc).compressors == (Blosc("zstd", 5, "shuffle", 4),)
+    assert new_array(compressors=blosc).compressors == (Blosc("zstd", 5, "shuffle", 4),)
 
 
 def test_settings_are_checked_and_change_nothing() -> None:
@@ -91,7 +91,7 @@ def test_settings_are_checked_and_change_nothing() -> None:
         {"config": SimpleNamespace(order="C", write_empty_chunks=True)},
         {"config": {"read_missing_chunks": True, "sharding_coalesce_max_bytes": 5}},
     ):
-        assert made(**settings).metadata == made().metadata
+        assert new_array(**settings).metadata == new_array().metadata
     for wrong in (
         {"order": "K"},
         {"write_empty_chunks": 2},
@@ -100,12 +100,12 @@ def test_settings_are_checked_and_change_nothing() -> None:
         {"config": {"read_missing_chunks": False}},
     ):
         with pytest.raises(InvalidInputError):
-            made(**wrong)
+            new_array(**wrong)
 
 
 def test_codecs_are_given_once() -> None:
     with pytest.raises(InvalidInputError, match="both given"):
-        made(codecs=[], compressors=None)
+        new_array(codecs=[], compressors=None)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_codecs_are_given_once() -> None:
 )  # fmt: skip
 def test_codecs_that_are_none_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FrazilError):
-        made(**wrong)
+        new_array(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_codecs_that_are_none_are_refused(wrong: dict[str, object]) -> None:
     [(5, (5, 5)), (np.int64(3), (3, 3)), (False, (6, 8)), (True, (6, 8)), ((-1, 4), (6, 4)), ((2, None), (2, 8)), ([1, -1], (1, 8))],
 )  # fmt: skip
 def test_shapes_of_chunks(chunks: object, shape: tuple[int, ...]) -> None:
-    assert made(chunks=chunks).chunks == shape
+    assert new_array(chunks=chunks).chunks == shape
 
 
 @pytest.mark.parametrize(
@@ -131,27 +131,27 @@ def test_shapes_of_chunks(chunks: object, shape: tuple[int, ...]) -> None:
     [(4, (4, 4)), (False, None), (True, (8, 8)), ((4, -1), (4, 8)), ({"shape": (2, 4), "index_location": "start"}, (2, 4))],
 )  # fmt: skip
 def test_shapes_of_shards(shards: object, shape: tuple[int, ...] | None) -> None:
-    assert made(shards=shards).shards == shape
+    assert new_array(shards=shards).shards == shape
 
 
 @pytest.mark.parametrize("wrong", [0, -1, (2, -2), (0, 1), "none", (1, 2, 3), 1.5, (True, 2)])
 def test_shapes_that_are_none_are_refused(wrong: object) -> None:
     with pytest.raises(MetadataError):
-        made(chunks=wrong)
+        new_array(chunks=wrong)
     with pytest.raises(MetadataError):
-        made(shards={"form": wrong})
+        new_array(shards={"form": wrong})
 
 
 def test_where_the_index_of_shards_is() -> None:
-    array = made(shards={"shape": (4, 8), "index_location": "start"})
+    array = new_array(shards={"shape": (4, 8), "index_location": "start"})
     assert array.metadata.codecs[0].configuration["index_location"] == "start"
     with pytest.raises(FrazilError):
-        made(shards={"shape": (4, 8), "index_location": "middle"})
+        new_array(shards={"shape": (4, 8), "index_location": "middle"})
 
 
 @pytest.mark.parametrize("keys", [("v2", "."), {"name": "v2", "separator": "."}, OfZarr("v2", separator="."), "v2"])
 def test_forms_of_chunk_key_encodings(keys: object) -> None:
-    array = made(chunk_key_encoding=keys)
+    array = new_array(chunk_key_encoding=keys)
     array[...] = 1
     assert array.store.get("2.1") is not None
 

@@ -36,7 +36,7 @@ def sharding(*counts: int) -> dict[str, object]:
     return {"extension": SHARDING, "type": "indexed", "configuration": {"chunks_per_shard": list(counts)}}
 
 
-def made(
+def stored_array(
     stack: list[dict[str, object]], dialect: str = "draft", rank: int = 1, **more: object
 ) -> tuple[NodeLocation, ArrayMetadata]:
     store = MemoryStore()
@@ -70,9 +70,9 @@ def layers(store: object) -> list[int]:
 
 @DIALECTS
 def test_without_any_it_is_the_store_itself(dialect: str) -> None:
-    location, metadata = made([], dialect)
+    location, metadata = stored_array([], dialect)
     assert transformed(location, metadata) is location.store
-    location, metadata = made([sharding(2), sharding(2)], dialect)
+    location, metadata = stored_array([sharding(2), sharding(2)], dialect)
     assert transformed(location, metadata) is location.store, "the engine plans shards"
     assert [codec.name for codec in metadata.codecs] == ["sharding_indexed"]
 
@@ -80,7 +80,7 @@ def test_without_any_it_is_the_store_itself(dialect: str) -> None:
 @DIALECTS
 @pytest.mark.rule("D79")
 def test_the_order(dialect: str) -> None:
-    location, metadata = made([foreign(1), foreign(2)], dialect)
+    location, metadata = stored_array([foreign(1), foreign(2)], dialect)
     assert layers(transformed(location, metadata)) == [1, 2]
     user: tuple[Callable[[Store], Store], ...] = (
         lambda store: adapt(Masked(store, 3)),
@@ -104,7 +104,7 @@ def test_the_order(dialect: str) -> None:
 def test_behind_a_foreign_one_shards_run_as_a_store(
     dialect: str, stack: list[dict[str, object]], expected: list[int], shards: tuple[int, ...] | None
 ) -> None:
-    location, metadata = made(stack, dialect)
+    location, metadata = stored_array(stack, dialect)
     store = transformed(location, metadata)
     assert layers(store) == expected
     again = pickle.loads(pickle.dumps(store))
@@ -124,7 +124,7 @@ def test_behind_a_foreign_one_shards_run_as_a_store(
 @pytest.mark.rule("X26")
 @pytest.mark.parametrize("counts", [(), (1,)])
 def test_without_dimensions(dialect: str, counts: tuple[int, ...]) -> None:
-    location, _ = made([foreign(1), sharding(*counts)], dialect, rank=0)
+    location, _ = stored_array([foreign(1), sharding(*counts)], dialect, rank=0)
     array = frazil.open_array(location.store, "r+", registry=REGISTRY)
     array[...] = 7
     assert frazil.open_array(location.store, registry=REGISTRY)[()] == 7
@@ -135,12 +135,12 @@ def test_without_dimensions(dialect: str, counts: tuple[int, ...]) -> None:
 
 @DIALECTS
 @given(data=st.data())
-def test_any_stack_reads_what_was_written(dialect: str, data: st.DataObject) -> None:
+def test_any_stack_reads_written_values(dialect: str, data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, 2))
     entries = st.sampled_from([1, 2]).map(foreign) | st.tuples(*[st.integers(1, 3)] * rank).map(
         lambda counts: sharding(*counts)
     )
-    location, metadata = made(data.draw(st.lists(entries, max_size=4)), dialect, rank)
+    location, metadata = stored_array(data.draw(st.lists(entries, max_size=4)), dialect, rank)
     array, expected = frazil.Array(location, metadata), np.zeros((8,) * rank, "i4")
     for turn in range(1, data.draw(st.integers(1, 4)) + 1):
         box = tuple(slice(*sorted(data.draw(st.tuples(*[st.integers(0, 8)] * 2)))) for _ in range(rank))
@@ -153,7 +153,7 @@ def test_any_stack_reads_what_was_written(dialect: str, data: st.DataObject) -> 
 
 
 def test_writers_at_once() -> None:
-    location, metadata = made([foreign(1), sharding(4)])
+    location, metadata = stored_array([foreign(1), sharding(4)])
     array = frazil.Array(location, metadata)
 
     def write(number: int) -> None:
@@ -195,7 +195,7 @@ def plainly_masked(entry: Extension, store: Store) -> Masked:
 
 @pytest.mark.rule("D48")
 def test_what_is_refused() -> None:
-    location, metadata = made([sharding(2), foreign(1), sharding(2)])
+    location, metadata = stored_array([sharding(2), foreign(1), sharding(2)])
     unknown = location._replace(registry=DEFAULT_REGISTRY)
     with pytest.raises(UnknownExtensionError, match=MASK) as caught:
         transformed(unknown, metadata)
@@ -217,5 +217,5 @@ def test_the_final_version_has_no_sharding_transformer() -> None:
 @DIALECTS
 def test_the_url_of_shards_behind_others_may_be_any_of_theirs(dialect: str) -> None:
     other = {**sharding(2), "extension": "https://purl.org/zarr/spec/extensions/storage-transformers/sharding/1.0"}
-    location, metadata = made([foreign(1), other], dialect)
+    location, metadata = stored_array([foreign(1), other], dialect)
     assert layers(transformed(location, metadata)) == [1, 0]

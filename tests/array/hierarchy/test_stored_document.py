@@ -376,7 +376,7 @@ def test_a_shrink_before_the_document_is_read_stops_a_write(
 @pytest.mark.parametrize("name", list(RACES))
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("moment", [("after", "list"), ("before", "document put"), ("after", "document put")])
-def test_a_shrink_clears_what_others_publish_meanwhile(
+def test_a_shrink_clears_chunks_published_meanwhile(
     layout: str, name: str, moment: tuple[str, str], stored: bool
 ) -> None:
     inner = MemoryStore()

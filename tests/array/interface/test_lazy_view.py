@@ -122,7 +122,7 @@ def test_selections_read_nothing() -> None:
     assert np.asarray(view, "f4").tolist() == [47.0, 45.0]
 
 
-def test_an_ellipsis_stands_for_what_is_left_out() -> None:
+def test_an_ellipsis_selects_the_omitted_dimensions() -> None:
     values = np.arange(24).reshape(2, 3, 4)
     view = frazil.array(values).lazy
     for selection in (..., (1, ...), (..., 1), (0, ..., slice(None, None, -1)), (slice(1),)):

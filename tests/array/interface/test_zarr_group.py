@@ -36,7 +36,7 @@ def test_attributes_are_updated() -> None:
     assert dict(group.attrs) == {"a": 1}
 
 
-def test_an_item_replaces_what_is_there() -> None:
+def test_an_item_replaces_the_existing_node() -> None:
     group = filled()
     group["x"] = np.arange(3.0)
     assert (group["x"].dtype, group["x"][...].tolist()) == (np.dtype("f8"), [0, 1, 2])

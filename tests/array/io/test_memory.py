@@ -19,7 +19,7 @@ def status(name):  # KiB
     return int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
 def beside(call):  # MiB that a call holds at most beside its result
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     before = status("VmRSS")
     found = call()
     return (status("VmHWM") - before) // 1024 - (0 if found is None else found.nbytes >> 20), found

@@ -53,7 +53,7 @@ def test_whole_shards_parts_and_the_shard_writer(tmp_path: Path, order: str) -> 
     assert (written[...] == VALUES).all()
 
 
-def test_a_partial_write_sorts_what_it_keeps(tmp_path: Path) -> None:
+def test_a_partial_write_sorts_kept_chunks(tmp_path: Path) -> None:
     create(tmp_path, "written")[...] = VALUES
     assert stored_order(tmp_path) == ORDERS["C"]
     frazil.open_array(tmp_path, "r+", inner_order="F")[0, 0] = 1

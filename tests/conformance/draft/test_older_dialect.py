@@ -53,7 +53,7 @@ def read(document_: dict[str, object], chunk: bytes) -> list[object]:
     return opened(old(document_, {"c0": chunk}))[...].tolist()
 
 
-def made(data: object, dtype: object, **arguments: object) -> MemoryStore:
+def old_array(data: object, dtype: object, **arguments: object) -> MemoryStore:
     store = MemoryStore()
     values = np.asarray(data, dtype)
     frazil.create_array(store, path="a", data=values, chunks=values.shape, zarr_format="draft-2021", **arguments)
@@ -65,7 +65,7 @@ def test_the_entry_point_as_it_was_written() -> None:
     text = json.dumps(OLD_ENTRY, indent=4, sort_keys=True, ensure_ascii=True, separators=(",", ": "))
     store = old(array(), {"c0": b"\1\2"}, entry=text)
     assert opened(store)[...].tolist() == [1, 2, 0, 0]
-    assert json.loads(made([1], "u1").get("zarr.json") or b"") == OLD_ENTRY
+    assert json.loads(old_array([1], "u1").get("zarr.json") or b"") == OLD_ENTRY
 
 
 @pytest.mark.rule("Z2")
@@ -118,7 +118,7 @@ def test_types_by_numpys_names(name: str) -> None:
     opened(store, mode="r+")[1] = 1
     assert store.get("data/root/a/c0") == np.array([1, 1], name).tobytes()
     endian = {"configuration": {"endian": "big" if name[0] == ">" else "little"}} if len(name) > 2 else {}
-    store = made([1, 0], np.dtype(name).newbyteorder("="), codecs=[{"name": "bytes", **endian}])
+    store = old_array([1, 0], np.dtype(name).newbyteorder("="), codecs=[{"name": "bytes", **endian}])
     assert document(store, KEY)["data_type"] == name
     assert store.get("data/root/a/c0") == values.tobytes()
 
@@ -126,7 +126,7 @@ def test_types_by_numpys_names(name: str) -> None:
 @pytest.mark.rule("Z3")
 def test_booleans() -> None:
     assert read(described("bool", fill_value=False), b"\0\1") == [False, True]
-    assert document(made([True], "bool"), KEY)["data_type"] == "bool"
+    assert document(old_array([True], "bool"), KEY)["data_type"] == "bool"
 
 
 @pytest.mark.rule("Z4", "Z4b")
@@ -311,15 +311,15 @@ def test_fill_values() -> None:
 def test_without_dimensions() -> None:
     assert opened(old(array([], []), {"c0": b"\7"}))[()] == 7
     assert opened(old(array([], []), {"c": b"\7"}))[()] == 7
-    store = made(7, "u1", codecs=[])
+    store = old_array(7, "u1", codecs=[])
     assert store.list() == ["data/root/a/c0", "meta/root/a.array.json", "zarr.json"]
 
 
 @pytest.mark.rule("Z10")
 def test_members_of_documents() -> None:
     seven = {"attributes", "chunk_grid", "chunk_memory_layout", "data_type", "extensions", "fill_value", "shape"}
-    assert set(document(made([1, 2], "<u2", codecs=[]), KEY)) == seven
-    assert set(document(made([1, 2], "<u2", codecs=[Gzip(level=1)]), KEY)) == {*seven, "compressor"}
+    assert set(document(old_array([1, 2], "<u2", codecs=[]), KEY)) == seven
+    assert set(document(old_array([1, 2], "<u2", codecs=[Gzip(level=1)]), KEY)) == {*seven, "compressor"}
     store = MemoryStore()
     frazil.create_group(store, path="g", attributes={"a": 1}, zarr_format="draft-2021")
     assert document(store, "meta/root/g.group.json") == {"attributes": {"a": 1}}

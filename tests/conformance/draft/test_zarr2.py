@@ -119,7 +119,7 @@ CASES = list(cases())
 
 @pytest.mark.rule("Z16")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_reads_what_is_written_here(zarr2: Zarr2, case: Case, tmp_path: Path) -> None:
+def test_it_reads_arrays_of_frazil(zarr2: Zarr2, case: Case, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
     attributes = {"a": [1, 2.5, None, {"b": "ü"}]}
     made = frazil.create_array(
@@ -175,7 +175,7 @@ def test_it_reads_the_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp
 
 
 @pytest.mark.rule("Z2", "Z10", "Z15", "Z16")
-def test_it_lists_what_is_made_here(zarr2: Zarr2, tmp_path: Path) -> None:
+def test_it_lists_nodes_of_frazil(zarr2: Zarr2, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
     root = frazil.create_group(store, attributes={"title": "root"}, zarr_format="draft-2021")
     root.create_group("g", attributes={"a": 1}).create_array("x.array", data=np.arange(3), attributes={"b": [2]})

@@ -72,7 +72,7 @@ def test_theirs_are_read(tmp_path: Path, web_server: WebServer) -> None:
         assert (np.asarray(group["level1/salt"]) == 7).all()
 
 
-def test_zarr_python_lists_what_is_served(tmp_path: Path) -> None:
+def test_zarr_python_lists_served_nodes(tmp_path: Path) -> None:
     fill(frazil.create_group(tmp_path / "g"))
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
     with repo.transaction(message="one") as root:

@@ -32,7 +32,7 @@ WORKER = """
 import sys, json, warnings, numpy as np
 warnings.simplefilter("ignore")
 import zarr, numcodecs
-def made(kind, plain):
+def object_values(kind, plain):
     values = np.empty(6, object)
     for i, value in enumerate(plain):
         values[i] = value.encode() if kind == "bytes" else np.array(value, "<i2") if kind == "array" else value
@@ -43,7 +43,7 @@ for job in json.load(sys.stdin):
     if job["do"] == "write":
         array = zarr.open(job["path"], mode="w", shape=(2, 3), chunks=(2, 2), dtype=object, order=job["order"],
             filters=[numcodecs.get_codec(dict(job["codec"]))], fill_value=job["fill"], dimension_separator=job["separator"])
-        array[...] = made(job["kind"], job["values"])
+        array[...] = object_values(job["kind"], job["values"])
     else:
         values = zarr.open(job["path"], mode="r")[...]
         json.dump([plain(value) for value in values.reshape(-1).tolist()], open(job["path"] + ".json", "w"))

@@ -79,7 +79,7 @@ def test_nodes_come_back(nodes: Nodes) -> None:
 
 
 @given(strategies.nodes(least=1), strategies.nodes(), st.data())
-def test_changes_copy_what_did_not_change(old: Nodes, new: Nodes, data: st.DataObject) -> None:
+def test_changes_copy_unchanged_nodes(old: Nodes, new: Nodes, data: st.DataObject) -> None:
     removed = data.draw(st.lists(st.sampled_from(list(old)), max_size=3))
     changes: dict[str, NodeSnapshot | None] = {**{path: node_of(new, path) for path in new}, **dict.fromkeys(removed)}
     before = written(old)

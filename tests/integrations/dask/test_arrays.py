@@ -84,7 +84,7 @@ def test_chunks_of_their_own() -> None:
     np.testing.assert_array_equal(array[...], VALUES)
 
 
-def test_a_region_keeps_what_is_beside_it() -> None:
+def test_a_region_keeps_the_elements_beside_it() -> None:
     array = target()
     array[...] = -1
     frazil.dask.store(lazy(VALUES[:17, :20], (4, 3)), array, regions=(slice(3, 20), slice(5, 25)))

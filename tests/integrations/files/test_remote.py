@@ -155,7 +155,7 @@ def test_a_store_that_fails_is_no_damaged_file() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no such file", b"\x89HDF\r\n\x1a\n" + bytes(100), b"CDF\x01"])
-def test_what_is_no_such_file(data: bytes) -> None:
+def test_files_of_other_formats(data: bytes) -> None:
     with pytest.raises(FormatError) as caught:
         scan_file(URL, virtual_prefixes={"s3://sea/": holding(data)})
     assert caught.value.key == URL

@@ -103,7 +103,7 @@ def test_what_is_written(kind: str, repository: frazil.Repository, tmp_path: Pat
         run(reader.delete("zarr.json"))
 
 
-def test_a_commit_has_what_zarr_python_wrote(repository: frazil.Repository) -> None:
+def test_a_commit_has_the_values_that_zarr_python_wrote(repository: frazil.Repository) -> None:
     session = repository.writable_session("main")
     zarr.open(frazil.zarr.as_store(session), path="a/t")[0] = -1
     session.commit("corrected")

@@ -359,7 +359,7 @@ def test_a_destination_that_holds_something(tmp_path: Path) -> None:
     assert_same(store, to)
 
 
-def test_zarr_python_2_reads_what_frazil_made_and_converted(tmp_path: Path) -> None:
+def test_zarr_python_2_reads_created_and_converted_arrays(tmp_path: Path) -> None:
     zarr2 = Zarr2(tmp_path)
     try:
         store = fill(MemoryStore())

@@ -78,7 +78,7 @@ def test_in_place_and_back(archives: dict[str, Archive], archive: str, name: str
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
-def test_zarr_python_reads_what_was_converted(
+def test_zarr_python_reads_converted_arrays(
     archives: dict[str, Archive], archive: str, name: str, tmp_path: Path
 ) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
@@ -125,7 +125,7 @@ def test_arrays_that_december_2022_cannot_express_are_refused_or_encoded_again(a
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
-def test_zarr_python_2_reads_what_was_converted_to_its_dialect(
+def test_zarr_python_2_reads_arrays_converted_to_its_dialect(
     archives: dict[str, Archive], archive: str, name: str, tmp_path: Path
 ) -> None:
     zarr2 = Zarr2(tmp_path)

@@ -51,7 +51,7 @@ def test_any_operation_of_the_store(
     session = repo.readonly_session()
     told: list[str] = []
     with serve(session.store, tell=told.append) as server:
-        expected = {key: asked(server, key) for key in KEYS}
+        expected = {key: response_of(server, key) for key in KEYS}
     assert {status for status, _ in expected.values()} == {200}
     before, failures = contents(inner), 0
     for number in range(40):
@@ -64,13 +64,13 @@ def test_any_operation_of_the_store(
         )
         with start as server:
             store.left = number
-            found = [asked(server, key) for key in KEYS]
+            found = [response_of(server, key) for key in KEYS]
             wrong = [key for key, one in zip(KEYS, found, strict=True) if one != expected[key]]
             assert len(wrong) <= 1
             assert all(one[0] in (0, 500) for key, one in zip(KEYS, found, strict=True) if key in wrong)
             failures += len(wrong)
             reached, store.left = store.left < 0, 10**9
-            assert [asked(server, key) for key in KEYS] == list(expected.values())
+            assert [response_of(server, key) for key in KEYS] == list(expected.values())
         if not reached:
             break
     assert failures
@@ -78,7 +78,7 @@ def test_any_operation_of_the_store(
     assert not [thread for thread in threading.enumerate() if thread.name == "frazil serve"]
 
 
-def asked(server: Server, key: str) -> tuple[int, bytes]:
+def response_of(server: Server, key: str) -> tuple[int, bytes]:
     """The status and the body of an answer; 0 if the connection ended without one."""
     try:
         reply = Client(server).request(f"/{key}")
@@ -111,6 +111,6 @@ def test_the_threads_that_accept_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
             monkeypatch.setattr(owner, name, failing)
             for _ in range(3):
-                asked(server, "zarr.json")
-            assert asked(server, "zarr.json")[0] == 200
+                response_of(server, "zarr.json")
+            assert response_of(server, "zarr.json")[0] == 200
             monkeypatch.setattr(owner, name, real)

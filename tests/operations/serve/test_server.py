@@ -219,7 +219,7 @@ def test_etags_of_a_store_in_memory_end_with_the_server() -> None:
 # --- reads ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
+def test_only_needed_bytes_are_read(stores: dict[str, Store]) -> None:
     counting = CountingStore(stores["memory"])
     with serve(counting) as server:
         client = Client(server)

@@ -45,7 +45,7 @@ def kinds(location: object, **arguments: object) -> list[tuple[str, str, str | N
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
-def test_nothing_is_wrong_with_what_others_wrote(archive: str, name: str, tmp_path: Path) -> None:
+def test_hierarchies_of_other_libraries_are_sound(archive: str, name: str, tmp_path: Path) -> None:
     found = frazil.validate(unpack(archive, tmp_path).hierarchy(name), decode=True)
     assert (found.ok, found.problems) == (True, ())
     assert found.arrays >= 1

@@ -33,7 +33,7 @@ def test_colour_maps_are_smooth(name: str) -> None:
         assert luminance[-1] - luminance[0] > 100
 
 
-def test_no_such_map() -> None:
+def test_an_unknown_colour_map() -> None:
     for name in ("sepia", "codes"):
         with pytest.raises(InvalidInputError, match=name):
             colour_table(name)

@@ -275,7 +275,7 @@ MAINTENANCE: dict[str, Callable[[frazil.Repository], object]] = {
 
 
 @pytest.mark.parametrize("name", MAINTENANCE)
-def test_maintenance_syncs_what_it_rests_on(name: str) -> None:
+def test_maintenance_syncs_the_objects_that_it_depends_on(name: str) -> None:
     disk = Forgetful(MemoryStore())
     repo = frazil.Repository.create(disk)
     repo.create_branch("other", "main")

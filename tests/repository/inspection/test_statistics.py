@@ -45,7 +45,7 @@ def check_sums(store: MemoryStore, found: Statistics) -> None:
 
 
 @formats
-def test_what_is_live_and_what_is_dead(create: Create) -> None:
+def test_live_and_dead_objects(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo, 3)

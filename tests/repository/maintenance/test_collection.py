@@ -32,7 +32,7 @@ Create = Callable[[Store], frazil.Repository]
 
 
 @formats
-def test_two_runs_remove_what_is_dead(create: Create) -> None:
+def test_two_runs_remove_dead_objects(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -154,7 +154,7 @@ def old(session: frazil.Session) -> None:
 
 
 @formats
-def test_an_old_session_writes_again_what_was_condemned(create: Create) -> None:
+def test_an_old_session_writes_condemned_objects_again(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -169,7 +169,7 @@ def test_an_old_session_writes_again_what_was_condemned(create: Create) -> None:
 
 
 @formats
-def test_an_old_session_is_refused_where_what_it_wrote_is_gone(create: Create) -> None:
+def test_an_old_session_is_refused_if_its_objects_were_removed(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)

@@ -101,7 +101,7 @@ def test_tags_and_branches_on_request() -> None:
 
 
 @pytest.mark.parametrize("create", [frazil.Repository.create, create_memory_repository], ids=["alpha", "memory"])
-def test_a_rebase_over_what_expired(create: Callable[..., frazil.Repository]) -> None:
+def test_a_rebase_over_expired_snapshots(create: Callable[..., frazil.Repository]) -> None:
     """While it exists, as always; then an error that names the expiry."""
     repo = create(MemoryStore(), runtime=frazil.Runtime(cache_bytes=0))
     fill(repo)

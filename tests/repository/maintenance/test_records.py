@@ -49,7 +49,7 @@ def test_a_file_in_another_folder(tmp_path: Path, source: str, target: str) -> N
     (location / "gc" / target / NAME).write_bytes(path.read_bytes())
     there = set(location.rglob("*"))
     repo = frazil.Repository.open(location)
-    if target == "marks":  # which are read anew
+    if target == "marks":  # which are read again
         repo.garbage_collect(now=True)
         assert whole(location)
         return

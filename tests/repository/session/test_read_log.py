@@ -100,7 +100,7 @@ def in_a_task(session: frazil.Session, read: Read) -> None:
 
 @pytest.mark.parametrize("where", [in_itself, in_a_fork, in_a_pickled_fork, in_a_fork_of_a_fork, in_a_task])
 @pytest.mark.parametrize(("read", "change"), CASES)
-def test_a_read_of_what_others_changed_is_a_conflict(
+def test_a_read_of_chunks_that_others_changed_is_a_conflict(
     read: Read, change: Change, where: Callable[[frazil.Session, Read], None]
 ) -> None:
     repo = repository()

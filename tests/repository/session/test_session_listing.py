@@ -96,7 +96,7 @@ def assert_same_keys(store: Store, model: Store) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_keys_of_what_the_library_wrote(name: str) -> None:
+def test_keys_of_repositories_of_the_library(name: str) -> None:
     """Each document can be read, except those with data types of no fixed size; the number of chunks matches the document."""
     repo = frazil.Repository.open(archive(name).store)
     for branch in repo.branches:

@@ -200,7 +200,7 @@ def test_stored_without_dimensions() -> None:
 
 @pytest.mark.parametrize("keys", [DefaultKeys("."), DefaultKeys("/"), V2Keys("."), V2Keys("/")])
 @given(coords=st.sets(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12))
-def test_stored_finds_what_was_published(keys: ChunkKeys, coords: set[tuple[int, int]]) -> None:
+def test_stored_finds_published_chunks(keys: ChunkKeys, coords: set[tuple[int, int]]) -> None:
     chunks = PlainChunks(MemoryStore(), "a/", keys)
     chunks.store.set("a/zarr.json", b"{}")
     at = np.array(list(coords), np.int64).reshape(-1, 2)

@@ -7,7 +7,7 @@ from frazil.stores.caches.caching_store import CachingStore
 from frazil.stores.values import Capabilities
 
 
-def test_an_update_sees_what_others_wrote() -> None:
+def test_an_update_reads_values_of_other_writers() -> None:
     """Also if the store below does not compare versions, and the cached value is not compared either."""
 
     class Unconditional(MemoryStore):

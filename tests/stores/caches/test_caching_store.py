@@ -263,7 +263,7 @@ def test_a_store_without_versions() -> None:
         lambda store: store.copy_in(["a"], store, ["b"], shares=True),
     ],
 )
-def test_writes_drop_what_they_change(write: Callable[[Store], object]) -> None:
+def test_writes_drop_changed_values_from_the_cache(write: Callable[[Store], object]) -> None:
     inner, store = cached(validate=False)
     store.get("a")
     write(store)
@@ -289,7 +289,7 @@ def test_a_failed_write_drops_too() -> None:
     assert store.get("a") == b"written, and the answer lost"
 
 
-def test_a_creation_drops_what_it_finds() -> None:
+def test_a_creation_drops_the_existing_value_from_the_cache() -> None:
     inner, store = cached(validate=False)
     store.get("a")
     inner.set("a", b"of another writer")
@@ -310,7 +310,7 @@ class Interrupted(WrappedStore):
         return fetched
 
 
-def test_a_fetch_does_not_bring_back_what_was_dropped_meanwhile() -> None:
+def test_a_fetch_does_not_restore_values_dropped_meanwhile() -> None:
     inner = cached()[0]
     between = Interrupted(inner)
     store = CachingStore(between, 1000, validate=False)

@@ -150,7 +150,7 @@ def test_the_memory_of_a_repository_is_bounded(limit: int) -> None:
         assert store.count("fetch") >= 4, "index and chunk, twice"
 
 
-def test_sessions_that_write_see_what_they_wrote() -> None:
+def test_sessions_read_their_own_writes() -> None:
     """Chunks that a session changes are different ones, with other names."""
     store = CountingStore(MemoryStore())
     repository(store)

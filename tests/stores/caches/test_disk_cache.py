@@ -207,7 +207,7 @@ def test_whatever_others_write_it_reads_as_the_store_does(
                 path.write_bytes(path.read_bytes()[:-1] + b"?")
 
 
-def test_a_handle_sees_what_others_write(folder: Path) -> None:
+def test_a_handle_reads_values_of_other_writers(folder: Path) -> None:
     """An array through a cache: cached shard indexes and chunks are compared with the current object."""
     inner = CountingStore(MemoryStore())
     values = np.random.default_rng(1).integers(0, 2**31, (64, 64))

@@ -30,7 +30,7 @@ def test_a_link_is_the_same_file_and_has_its_version(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "c", "f", "f2"], "nothing is left between"
 
 
-def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
+def test_links_and_special_files_are_not_followed(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "root")
     store.set("a", b"1")
     (tmp_path / "outside").mkdir()

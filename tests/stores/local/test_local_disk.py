@@ -218,7 +218,7 @@ def test_what_a_crash_leaves_is_hidden(store: LocalStore) -> None:
     assert os.listdir(store.path) == [], "erase_prefix clears it away"
 
 
-def test_erase_prefix_keeps_what_is_not_below(store: LocalStore) -> None:
+def test_erase_prefix_keeps_keys_that_are_not_below(store: LocalStore) -> None:
     for key in ("a/b/c", "a/b/d/e", "a/x", "ab", "b/a/b/c"):
         store.set(key, b"")
     store.erase_prefix("a/b/")

@@ -387,7 +387,7 @@ WRITES: dict[str, Callable[[LocalStore, str], object]] = {
 
 @pytest.mark.parametrize("way", WRITES)
 @pytest.mark.parametrize("sync", [False, True])
-def test_no_write_makes_what_the_next_one_refuses(tmp_path: Path, way: str, sync: bool) -> None:
+def test_no_write_creates_names_that_the_next_one_refuses(tmp_path: Path, way: str, sync: bool) -> None:
     """Longer names than those of locks could never be erased, and a link or a device of the user would be lost."""
     (tmp_path / "outside").write_bytes(b"outside")
     store = LocalStore(tmp_path / "root", sync=sync)

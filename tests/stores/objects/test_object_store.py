@@ -250,7 +250,7 @@ def test_web_servers_without_versions_are_read() -> None:
         )
 
 
-def test_a_part_of_what_comes_whole_does_not_hold_the_whole(tmp_path: Path) -> None:
+def test_a_part_of_a_whole_response_does_not_keep_the_whole_in_memory(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(1000))
     with web_server(tmp_path, ranges=False) as url:
         fetched = ObjectStore(url).fetch(["a"], np.array([[0, 5, 10]], np.int64))
@@ -389,7 +389,7 @@ def test_a_panic_of_the_client_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["get", "put", "delete", "copy", "list", "list_with_delimiter_async"])
 def test_a_lack_of_memory_is_no_failure_of_the_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told as such, and at once: after several attempts, it was reported as a network failure."""
+    """It is raised at once. Formerly several attempts followed, and it was reported as a network failure."""
     store = ObjectStore(obstore.store.MemoryStore())
     version = store.put("a", b"1")
     calls = {

@@ -98,7 +98,7 @@ def test_a_body_that_is_always_cut_is_an_error() -> None:
         refused(ObjectStore(server.url, **QUICK), match="ended before the response did")
 
 
-def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
+def test_the_length_of_a_range_is_compared_with_the_requested_one() -> None:
     def script(request: Request) -> bytes | Iterator[bytes]:
         return endless(answer(206, Content_Length=HUGE, Content_Range=f"bytes 0-9/{HUGE}", ETag='"1"'))
 

@@ -60,7 +60,7 @@ def test_writers_of_one_shard_through_adapters_of_their_own(names: tuple[str, ..
 @pytest.mark.parametrize(
     "names", [("get",), ("get_partial_values", "size"), ("get_partial_values", "size", "version")], ids="+".join
 )
-def test_readers_of_what_is_written_elsewhere(names: tuple[str, ...]) -> None:
+def test_readers_beside_writers_of_other_stores(names: tuple[str, ...]) -> None:
     table = Table()
 
     def part(*some: str) -> Any:  # a separate object, so that it knows nothing of the other one's writes

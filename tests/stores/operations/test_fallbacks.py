@@ -110,7 +110,7 @@ def test_partial_values_beyond_the_end_are_refused_wherever_the_end_is_known(nam
         (("get_partial_values", "suffix_ranges"), {"get_partial_values": 1}, 7),
     ],
 )
-def test_the_end_of_a_value_costs_what_it_must(names: tuple[str, ...], calls: dict[str, int], nbytes: int) -> None:
+def test_requests_for_the_end_of_a_value(names: tuple[str, ...], calls: dict[str, int], nbytes: int) -> None:
     inner = Counting(*names)
     inner.table.set("a", bytes(range(250)) * 4)
     store = adapt(inner)  # type: ignore[arg-type] # mypy does not see setattr

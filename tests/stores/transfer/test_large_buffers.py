@@ -104,7 +104,7 @@ def test_memory_is_used_again_once_no_view_is_left() -> None:
     assert _address(pool.empty(size)) not in {address, _address(kept), _address(other)}
 
 
-def test_idle_memory_does_not_add_to_what_is_in_use() -> None:
+def test_idle_memory_does_not_add_to_memory_in_use() -> None:
     """A buffer that does not fit into the idle memory frees that."""
     pool = BufferPool()
     kept = pool.empty(2**20)

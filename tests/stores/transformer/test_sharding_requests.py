@@ -92,7 +92,7 @@ def test_a_whole_shard_is_not_read() -> None:
     assert requests_of(inner) == [("erase", "d/c1/0", 0)]
 
 
-def test_rebuilding_reads_what_it_keeps() -> None:
+def test_rebuilding_reads_the_kept_chunks() -> None:
     inner, store = below()
     store.set("d/c0/0", b"new")
     assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 30), ("put", "d/c0/0", 33 + INDEX)]

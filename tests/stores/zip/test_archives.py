@@ -74,7 +74,7 @@ def test_random_operations(steps: list[tuple[str, str, bytes]], held: bool) -> N
         assert ZipStore(path).list() == sorted(expected)
 
 
-def test_zarr_python_reads_what_is_written(tmp_path: Path) -> None:
+def test_zarr_python_reads_written_archives(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")
     path = str(tmp_path / "x.zarr.zip")
     frazil.create_array(path, path="g/sharded", data=VALUES, chunks=(10, 10), shards=(30, 40))

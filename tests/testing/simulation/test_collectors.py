@@ -30,7 +30,7 @@ def test_many_runs_with_collectors(first: int) -> None:
         Simulation(seed).run()
 
 
-def test_rescues_of_what_is_condemned() -> None:
+def test_rescues_of_condemned_snapshots() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
     traces = ["\n".join(Simulation(seed).run().trace) for seed in rescuing()]
     assert sum("on the side" in trace for trace in traces) > 1

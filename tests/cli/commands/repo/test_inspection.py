@@ -11,7 +11,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def made(folder: Path) -> str:
+def filled_repository(folder: Path) -> str:
     location = str(folder / "sea.repo")
     repo = frazil.Repository.create(location, chunk_packing="off")
     with repo.transaction(message="first") as root:
@@ -26,7 +26,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    location = made(tmp_path)
+    location = filled_repository(tmp_path)
     repo = frazil.Repository.open(location)
     assert "8,192" in output_of(capsys, "stats", location)
     assert json.loads(output_of(capsys, "stats", location, "--json", "--largest", "1"))["live"]["chunks"] == {

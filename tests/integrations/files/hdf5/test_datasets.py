@@ -252,7 +252,7 @@ def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"CD", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(100), b"GRIB" * 500]
 )
-def test_what_is_no_such_file(tmp_path: Path, content: bytes) -> None:
+def test_files_of_other_formats(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(FormatError):
         scan_file(tmp_path / "a")

@@ -284,6 +284,6 @@ def test_a_large_header_is_read_on(tmp_path: Path) -> None:
     assert layouts_of(parse_header(path.read_bytes()), path.stat().st_size)[0].shape == (2,)
 
 
-def test_what_is_no_such_file() -> None:
+def test_files_of_other_formats() -> None:
     with pytest.raises(FormatError):
         parse_header(b"\x89HDF\r\n\x1a\n")

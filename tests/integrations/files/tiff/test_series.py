@@ -95,7 +95,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
 
 
 def test_messages_of_tifffile_are_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a damaged file it logs thousands, which nobody reads."""
+    """It logs thousands of messages for a damaged file; the error has the first one."""
     tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0], tile=(64, 96), compression="zlib")
     damaged = bytearray((tmp_path / "a.tif").read_bytes())
     with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
