@@ -20,7 +20,7 @@ from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
-from frazil.stores.local import case_folding, folders
+from frazil.stores.local import folders
 from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
     answered,
@@ -55,10 +55,11 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import leftovers, new_files
+    from frazil.stores.local import case_folding, leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
+    case_folding = LateModule("frazil.stores.local.case_folding")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
