@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from xarray import Dataset, Variable
 from xarray.backends.chunks import validate_grid_chunks_alignment
 from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
@@ -24,9 +25,6 @@ from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.integrations.xarray.packing import checked
 from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Mode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 
