@@ -183,7 +183,7 @@ impl<'a> Sink for &'a Chunks<'a> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn decode_chunks(
+pub fn decode_chunks(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     files: Option<&Bound<'_, Files>>,
@@ -212,8 +212,4 @@ fn decode_chunks(
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
     let chunks = Chunks::new(program, boxes, out.room(), out.strides());
     rows.fetch(py, watch.as_ref(), threads, &&chunks)
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(decode_chunks, module)?)
 }

@@ -327,7 +327,7 @@ fn old_rows<'py>(old: Option<&Bound<'py, PyAny>>, inner_chunks: usize) -> PyResu
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn encode_chunks(
+pub fn encode_chunks(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     source: &Bound<'_, PyAny>,
@@ -356,7 +356,7 @@ fn encode_chunks(
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn encode_points(
+pub fn encode_points(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     source: &Bound<'_, PyAny>,
@@ -374,9 +374,4 @@ fn encode_points(
     let inner_chunks = first.len().saturating_sub(1);
     let gather = Points::new(program, &first, &points, source.view(), inner_chunks).map_err(wrong)?;
     encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(encode_chunks, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_points, module)?)
 }

@@ -164,7 +164,7 @@ impl<'a> Sink for &'a Points<'a> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn decode_points(
+pub fn decode_points(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     files: Option<&Bound<'_, Files>>,
@@ -183,8 +183,4 @@ fn decode_points(
     let out = Strided::writable(out, "out")?;
     let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
     rows.fetch(py, watch.as_ref(), threads, &&points)
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(decode_points, module)?)
 }

@@ -66,7 +66,7 @@ fn naturals(name: &str, values: &[i64]) -> PyResult<Vec<usize>> {
 }
 
 #[pyfunction]
-fn program(
+pub fn program(
     shape: Vec<i64>,
     itemsize: i64,
     order: Vec<i64>,
@@ -116,9 +116,4 @@ fn program(
         fill,
         stored_fill,
     })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Program>()?;
-    module.add_function(wrap_pyfunction!(program, module)?)
 }

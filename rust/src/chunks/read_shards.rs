@@ -5,7 +5,7 @@ use rustix::fd::BorrowedFd;
 
 use crate::chunks::program::Program;
 use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
-use crate::chunks::shard_batch::{Answer, Call, Location, ShardStatus, Tables};
+use crate::chunks::shard_batch::{Answer, Call, Location, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::files::descriptor::borrowed;
@@ -119,7 +119,7 @@ impl<'a> Arguments<'a> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn read_shards(
+pub fn read_shards(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     levels: Vec<Bound<'_, ShardIndex>>,
@@ -145,7 +145,7 @@ fn read_shards(
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn read_shard_points(
+pub fn read_shard_points(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     levels: Vec<Bound<'_, ShardIndex>>,
@@ -179,18 +179,4 @@ fn writable(program: &Program, out: &Bound<'_, PyAny>) -> PyResult<Strided> {
         return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
     }
     Ok(out)
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    for (name, state) in [
-        ("SHARD_KNOWN", ShardStatus::Known),
-        ("SHARD_FRESH", ShardStatus::Fresh),
-        ("SHARD_MISSING", ShardStatus::Missing),
-        ("SHARD_STALE", ShardStatus::Stale),
-        ("SHARD_FAILED", ShardStatus::Failed),
-    ] {
-        module.add(name, state as i64)?;
-    }
-    module.add_function(wrap_pyfunction!(read_shards, module)?)?;
-    module.add_function(wrap_pyfunction!(read_shard_points, module)?)
 }

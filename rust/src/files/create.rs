@@ -1,10 +1,9 @@
 //! Creating whole files beneath a root, many in one call, under names that are only created and never replaced. No locks are taken (new_file.rs).
 //!
-//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. Files are synced at the same time, and so
-//! are folders: a journal and a disk serve several syncs with one write.
+//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced: a journal serves several syncs with one
+//! write.
 
 use std::ops::Range;
-use std::thread::Builder;
 use std::time::Instant;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -52,7 +51,7 @@ pub(crate) fn create_run(
     }
     if batch.sync {
         let new: Vec<_> = names.iter().flatten().filter_map(|name| name.new.as_ref()).collect();
-        let mut synced = sync_together(&new).into_iter();
+        let mut synced = sync_files(&new).into_iter();
         for slot in &mut names {
             slot.take_if(|name| name.new.is_some() && !matches!(synced.next(), Some(Ok(()))));
         }
@@ -62,8 +61,7 @@ pub(crate) fn create_run(
         Some(file) => link_unnamed(folders[name.folder].1.as_fd(), file, name.base).ok().map(|()| (name.folder, published(name.version))),
     };
     let there: Vec<_> = names.into_iter().map(|name| name.and_then(link)).collect();
-    let opened: Vec<_> = folders.iter().map(|(_, folder)| folder).collect();
-    let synced = if batch.sync { sync_together(&opened) } else { vec![Ok(()); opened.len()] };
+    let synced: Vec<_> = folders.iter().map(|(_, folder)| sync_folder(batch, folder.as_fd())).collect();
     let answers: Vec<_> =
         there.into_iter().map(|name| name.map(|(folder, answer)| synced[folder].map_or_else(unsynced, |()| answer))).collect();
     drop(folders);
@@ -71,17 +69,30 @@ pub(crate) fn create_run(
     run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
 }
 
-/// Syncs files or folders at the same time: the first on this thread, as any for which the system has no thread.
-fn sync_together(files: &[&OwnedFd]) -> Vec<System<()>> {
-    let Some((first, others)) = files.split_first() else { return Vec::new() };
-    std::thread::scope(|scope| {
-        let started: Vec<_> = others.iter().map(|file| (file, Builder::new().spawn_scoped(scope, || sync(file.as_fd())))).collect();
-        let mut synced = vec![sync(first.as_fd())];
-        for (file, other) in started {
-            synced.push(other.map_or_else(|_| sync(file.as_fd()), |other| other.join().unwrap_or(Err(Errno::IO))));
-        }
-        synced
-    })
+/// Syncs files. The data of all are on the medium before the first sync, so that this one commits the journal for all of them, without threads.
+fn sync_files(files: &[&OwnedFd]) -> Vec<System<()>> {
+    if let [file] = files {
+        return vec![sync(file.as_fd())];
+    }
+    let begun: Vec<_> = files.iter().map(|file| write_out(file.as_fd(), false)).collect();
+    let written: Vec<_> = files.iter().zip(begun).map(|(file, begun)| begun.and_then(|()| write_out(file.as_fd(), true))).collect();
+    files.iter().zip(written).map(|(file, written)| written.and_then(|()| sync(file.as_fd()))).collect()
+}
+
+/// Begins to write the data of a file to the medium, or waits until it is there. That is not a sync: neither the journal nor the cache of the disk is written.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn write_out(file: BorrowedFd<'_>, wait: bool) -> System<()> {
+    use rustix::fd::AsRawFd;
+    let flags = if wait { libc::SYNC_FILE_RANGE_WAIT_AFTER } else { libc::SYNC_FILE_RANGE_WRITE };
+    // SAFETY: the descriptor is open, as it is borrowed; the call takes numbers only.
+    let answer = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+    if answer == 0 { Ok(()) } else { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_out(_: BorrowedFd<'_>, _: bool) -> System<()> {
+    Ok(())
 }
 
 /// A creation whose folder could not be synced may be repeated, and then finds its own file: so the folder is synced even if a file existed before.

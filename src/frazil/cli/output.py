@@ -58,6 +58,15 @@ def is_terminal(stream: IO[str]) -> bool:
     return stream.isatty()
 
 
+def check_picture(options: Namespace) -> None:
+    """Refuses a name for the picture that is not that of a PNG file, and standard output if the result goes there too."""
+    ending = os.path.splitext(options.output or "")[1]
+    if ending.lower() not in ("", ".png"):
+        options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
+    if options.json and options.output == "-":
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
+
+
 @contextlib.contextmanager
 def binary_output(path: str | None) -> Iterator[IO[bytes]]:
     """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when it is complete; a path that is not a plain

@@ -213,6 +213,7 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
     """Everything that refs and pins lead to, and the marks to keep. saves: whether marks may be saved meanwhile.
 
     Raises FormatError for damaged or missing objects, StoreError."""
+    files = files.uncached()  # compares digests: chunks that only a replaced manifest refers to would be garbage
     tries = _TRIES
     while True:
         starts, expired = roots(files), expired_ids(files)

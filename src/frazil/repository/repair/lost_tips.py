@@ -55,13 +55,12 @@ class LostTips:
             return near, made
         known = frozenset(former_ids(self._files, branch, None))
         made = [name for name, tip in tips.items() if tip not in known and self._follows(tip, known)]
-        if made:
-            return [], made
         other = self._newest(known)
-        if other is None:
-            return [], []
+        # that of an earlier damage may still be there, and is older; without this, each repair would find the next commit of a deleted branch
+        if other is None or any(self._written_at(tips[name]) >= self._read()[other].written_at for name in made):
+            return [], made
         self._chosen.add(other)
-        return [other], []
+        return [other], made
 
     def _read(self) -> dict[ObjectId, _Orphan]:
         if self._orphans is None:
@@ -77,6 +76,11 @@ class LostTips:
         with suppress(*UNREADABLE):
             return self._files.tip(branch).snapshot
         return None
+
+    def _written_at(self, file: ObjectId) -> int:
+        with suppress(*UNREADABLE):
+            return self._files.snapshot(file).metadata.written_at
+        return 0
 
     def _is_complete(self, file: ObjectId) -> bool:
         return last_complete(self._files, [file], self._chunk_files, self._progress) is not None

@@ -42,10 +42,14 @@ def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[s
 
 
 def link_files(root: int, names: Sequence[str], sources: Sequence[str], *, sync: bool) -> list[int]:
-    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or the system's error number."""
+    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or a number of NEEDS_A_COPY. Raises StoreError with the key;
+    others may have been linked."""
     result = np.empty((len(names), 2), np.int64)
     _kernel.copy_files(root, sources, root, names, False, 1, result, link=True)
     codes: list[int] = result[:, 0].tolist()
+    if codes and max(codes) > 0:
+        written = [(code * (side == 0 or code not in NEEDS_A_COPY), side) for code, side in result.tolist()]
+        _raise_first(written, sources, names)
     if sync:
         sync_folders(root, {name.rpartition("/")[0] for name, code in zip(names, codes, strict=True) if code == 0})
     return codes

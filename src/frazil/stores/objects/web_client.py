@@ -202,14 +202,17 @@ class WebClient:
                     raise
                 failed, again = no_answer_error(error, key, self.url)
                 if not again:
-                    raise failed from None
+                    break
             else:
                 if not isinstance(found, _Busy):
                     return found
                 wait = found.wait
                 failed = status_failure(found.status, "could not be read", key, self.url, wait)
         assert failed is not None
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # its traceback has this frame
 
     def _follow(
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str

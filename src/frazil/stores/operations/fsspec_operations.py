@@ -193,7 +193,10 @@ class FileSystemOperations:
         """The result of a method of the file system. Raises what it raises."""
         answer = self._map(name, [arguments])[0]
         if isinstance(answer, Exception):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # its traceback has this frame
         return answer
 
     def _map(self, name: str, calls: Sequence[tuple[object, ...]]) -> list[Any]:

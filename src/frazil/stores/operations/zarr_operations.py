@@ -179,10 +179,13 @@ class ZarrOperations:
                     return await call(item)
 
             answers = await asyncio.gather(*map(one, items), return_exceptions=True)
-            for answer in answers:
-                if isinstance(answer, BaseException):
-                    raise answer
-            return answers  # type: ignore[return-value] # no exception is left
+            failed = next((answer for answer in answers if isinstance(answer, BaseException)), None)
+            if failed is None:
+                return answers  # type: ignore[return-value] # no exception is there
+            try:
+                raise failed
+            finally:
+                del failed, answers  # its traceback has this frame, and other answers
 
         return self._run(run)
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from frazil.base.reports import columns
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, add_virtual_prefix, as_array, open_node
-from frazil.cli.output import add_json, binary_output, print_json, print_text
+from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shards import Shard, Shards, shards
@@ -49,8 +49,7 @@ def _coordinates(text: str) -> tuple[int, ...]:
 
 
 def run(options: Namespace) -> None:
-    if options.json and options.output == "-":
-        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
+    check_picture(options)
     array = as_array(open_node(options.location, options.path or "", options.virtual_prefix))
     found = shards(array, shard=options.shard)
     if options.output is not None:

@@ -128,6 +128,7 @@ def run(options: Namespace) -> None:
     for one in files:
         importer.check_mode(one.scanned, one.file, options.mode, options.virtual_prefix)
     how = layout.LayoutOptions(options.chunks, options.shards, options.codecs)
+    layout.check_dimensions([array for one in files for array in one.scanned.arrays], how)
     runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
     plans = [importer.plan_import(one.scanned, options.mode, how, runtime) for one in files]
     for one in files:

@@ -28,6 +28,7 @@ from frazil.operations.copy.journal import (
     put_journal,
 )
 from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
+from frazil.runtime import Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Version
@@ -52,6 +53,7 @@ def copy_arrays(
     report: Report,
     spool: Callable[[str], object],
     ended: Event,
+    runtime: Runtime,
 ) -> None:
     """Writes the arrays below the group at a path, and the groups with their attributes.
 
@@ -65,14 +67,17 @@ def copy_arrays(
         for copy, task in zip(copies, tasks, strict=True):
             _run(copy, task, report, spool, ended)
         return
-    store, root = resolve(destination, group)
+    limits = runtime.checked()
+    store, root = resolve(  # once for all arrays, because the store of a folder is an open file
+        destination, group, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
+    )
     journal = Journal(f"import {_digest(copies)} of {origin}")
     found = store.get_versioned(root + JOURNAL_NAME)
     again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
     if not again:
         check_destination(destination, store, root)
     left = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
-    tasks = [_prepared(copy, destination, group, origin) for copy in left]
+    tasks = [_prepared(copy, store, root, origin) for copy in left]
     held: Version = ABSENT if found is None or found[1] is None else found[1]
     put_journal(store, root, journal, held)
     try:

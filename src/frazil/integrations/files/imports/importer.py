@@ -164,7 +164,9 @@ def import_scanned(
                     for name, laid_out in zip(planned.arrays, planned.layouts, strict=True)
                 ]
                 origin = f"{source.location} {scanned.state!r}"
-                copy_arrays(destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended)
+                copy_arrays(
+                    destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended, runtime
+                )
         else:
             _refer(destination, scanned, source, path, mode, report)
     except DataError as error:  # its values may be wrong, or it may have changed since the scan

@@ -5,7 +5,7 @@ dimensions) and a time series (the others) read about as many chunks. Shards hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, lcm, prod
 from typing import Final, TypeAlias
 
@@ -85,6 +85,20 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
         _codecs(array, options),
         f"{summary}; shards {extents_text(shards)} of {held}: neighbours in the order of the file",
     )
+
+
+def check_dimensions(arrays: Iterable[ScannedArray], options: LayoutOptions) -> None:
+    """Refuses extents by dimension name where no array has a dimension of that name. Raises InvalidInputError."""
+    known = dict.fromkeys([name for array in arrays for name in array.dimension_names or () if name])
+    for extents, what in ((options.chunks, "chunks"), (options.shards, "shards")):
+        for name in extents if isinstance(extents, Mapping) else ():
+            if name not in known:
+                raise InvalidInputError(
+                    f"{what} names the dimension {name!r}, which no variable has",
+                    hint=f"the dimensions are {', '.join(known)}"
+                    if known
+                    else "no variable names its dimensions: give extents, as in chunks=[10, 10]",
+                )
 
 
 def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | None) -> tuple[tuple[int, ...], str]:

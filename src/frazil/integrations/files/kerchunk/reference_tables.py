@@ -5,7 +5,6 @@ The documents in `.zmetadata` are read by references.py. pyarrow reads the table
 
 from __future__ import annotations
 
-import errno
 import io
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.base.optional_package import load_package
-from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
-from frazil.integrations.files.sources.source import Source, open_file
+from frazil.integrations.files.sources.source import Source, open_file, unreadable
 
 _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table
@@ -94,14 +93,12 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     try:
         with open_file(source) as file:
             content = file.read(_MOST_BYTES + 1)
+    except NotFoundError:
+        return None
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
         if isinstance(error, FrazilError):
             raise
-        raise StoreError(
-            f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
-        ) from error
+        raise unreadable(error, source.name) from error
     try:
         metadata = parquet.read_metadata(io.BytesIO(content))
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
