@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from frazil import _kernel
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    FileBytes = bytes | bytearray | memoryview | _kernel.Segment
+FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
 Number = TypeVar("Number", bound=np.integer)
 Columns = NDArray[np.int64]

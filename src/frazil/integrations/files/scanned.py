@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
@@ -16,10 +17,6 @@ from frazil.formats.manifests import FileCheck
 from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.types.variable_length import STRINGS
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _RANK_LIMIT: Final = 32
 

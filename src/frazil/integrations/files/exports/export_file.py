@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import IO, Final, Literal, TypeAlias, get_args
 
 from frazil.api.destinations import check_output
 from frazil.api.nodes import open_node
@@ -23,12 +23,10 @@ from frazil.integrations.files.imports.importer import IMPORTS
 from frazil.operations.convert.convert import prepare as prepare_conversion
 from frazil.operations.copy.copy import prepare_copy
 from frazil.repository.virtual.locations import is_remote
+from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.location_overlap import address_of, check_no_overlap
-
-if TYPE_CHECKING:
-    from frazil.runtime import Runtime
-    from frazil.stores.locations import Location
+from frazil.stores.locations import Location
 
 Format: TypeAlias = Literal["netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2"]
 _ALL: Final = get_args(Format)

@@ -5,25 +5,21 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
+from frazil.array.array import Array
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
+from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
 from frazil.operations.array_source import with_limit
 from frazil.operations.slabs import plan_slabs, read_slabs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frazil.array.array import Array
-    from frazil.integrations.files.exports.source import Exported
 
 _LEVEL: Final = 4  # of deflate
 _ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, lcm, prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.base.record import Record
 from frazil.base.reports import counted, extents_text, human
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.scanned import element_nbytes
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.scanned import ScannedArray, element_nbytes
 
 AUTO: Final = "auto"
 SAME: Final = "same"

@@ -9,18 +9,16 @@ import io
 from collections.abc import Mapping, Sequence
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.optional_package import load_package
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
 from frazil.integrations.files.sources.source import Source, open_file, unreadable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table

@@ -10,7 +10,7 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -24,16 +24,13 @@ from frazil.integrations.files.kerchunk.reference_tables import (
     record_size,
 )
 from frazil.integrations.files.scanned import ChunkColumns, ScannedArray, ScannedFile, Skipped
-from frazil.integrations.files.sources.source import state_of
+from frazil.integrations.files.sources.source import Source, state_of
+from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import check_name
 from frazil.metadata.v2.documents import ARRAY, ATTRIBUTES, GROUP, parse_node, read_document
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
-    from frazil.repository.virtual.prefixes import Prefixes
+from frazil.repository.virtual.prefixes import Prefixes
 
 JSON: Final = b"{"
 
