@@ -240,6 +240,16 @@ def test_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
         assert "mode=" not in printed
 
 
+def test_a_hierarchy_of_zarr_is_no_repository(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The hint was to create one there, which Repository.create refuses."""
+    frazil.create_array(tmp_path / "sea.zarr", data=[1])
+    with pytest.raises(NotFoundError) as caught:
+        frazil.Repository.open(tmp_path / "sea.zarr")
+    assert caught.value.hint == "an array or group of Zarr is there; frazil.open reads it"
+    assert main(["repo", "log", str(tmp_path / "sea.zarr")]) == 1
+    assert "repo init" not in capfd.readouterr().err
+
+
 def test_a_web_server_that_cannot_be_reached() -> None:
     """The reason is the one of the system. urllib3 counts it as a time-out."""
     for url, reason in (

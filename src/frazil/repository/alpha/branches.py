@@ -287,7 +287,13 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    hint = f"{OBJECTS} are there: {_LOST}" if files.present() == OBJECTS else "Repository.create makes one"
+    present, hint = files.present(), "Repository.create makes one"
+    if present is not None:
+        hint = (
+            f"{OBJECTS} are there: {_LOST}"
+            if present == OBJECTS
+            else f"{present} of Zarr is there; frazil.open reads it"
+        )
     raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
 
 
