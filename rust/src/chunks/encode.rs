@@ -284,6 +284,7 @@ fn encode_gathered<G: Gather>(
     let groups = Column::<1>::new(groups, "groups")?;
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
     let mut lengths = lengths.rows();
+    let reads_files = old.as_ref().is_some_and(|rows| rows.files().is_some());
     let old = old.as_ref().map(|rows| Old { sources: rows.sources(), rows });
     let encode = Encode { program, gather, old, keep_fill };
     let jobs = jobs(&groups, inner_chunks, program.size).map_err(wrong)?;
@@ -295,9 +296,10 @@ fn encode_gathered<G: Gather>(
         slots.push(Mutex::new(Slot { inner_chunks, lengths: mine, segment: Growing::default() }));
     }
     let enough = if program.chain.is_empty() { WORTH_A_THREAD_COPIED } else { WORTH_A_THREAD };
-    let most = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { usize::MAX };
+    let decoded = inner_chunks.saturating_mul(program.size);
+    let most = if decoded < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
-    on_threads(py, threads, |threads| {
+    on_threads(py, if reads_files { usize::MAX } else { decoded }, threads, |threads| {
         threads.run_jobs(
             slots.len(),
             most,

@@ -78,7 +78,7 @@ impl<'a> Arguments<'a> {
         }
         let slots = self.slots.as_deref();
         let levels = &self.levels[..];
-        on_threads(py, self.threads, |threads| {
+        on_threads(py, usize::MAX, self.threads, |threads| {
             Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads }.run(states)
         })?
         .map_err(wrong)

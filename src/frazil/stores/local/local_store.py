@@ -65,6 +65,7 @@ else:
 
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
+_FOR_ONE_THREAD: Final = 16  # names that the kernel publishes on one thread
 _LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)
 
 
@@ -479,6 +480,6 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets, *_ = pieces
-        threads = (self.threads or cores()) if len(names) > 1 else 1
+        threads = (self.threads or cores()) if len(names) > _FOR_ONE_THREAD else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
