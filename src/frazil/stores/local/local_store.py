@@ -106,6 +106,9 @@ class LocalStore(Store):
         flags = [f", {name}=True" for name in ("sync", "read_only") if getattr(self, name)]
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
+    def __str__(self) -> str:
+        return self.path
+
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads), (self.path,)
 

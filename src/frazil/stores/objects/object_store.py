@@ -120,6 +120,9 @@ class ObjectStore(Store):
     def __repr__(self) -> str:
         return f"ObjectStore({self.url!r})"
 
+    def __str__(self) -> str:
+        return self.url
+
     def __reduce__(self) -> tuple[object, ...]:
         objects, options = self._urls
         if self._clients.kind == "MemoryStore":
@@ -395,7 +398,7 @@ class ObjectStore(Store):
         self.require("erasable")
         if any(expect):
             raise StoreError(
-                f"{self!r} cannot erase with a condition",
+                f"{self} cannot erase with a condition",
                 key=next(name for name, version in zip(names, expect, strict=True) if version),
                 hint="erase it without a condition, or overwrite it",
             )
