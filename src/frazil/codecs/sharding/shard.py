@@ -13,7 +13,6 @@ import numpy as np
 from frazil import _kernel
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 from frazil.record import Record
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
+    from frazil.codecs.python_chain import PythonChain
 
 Columns: TypeAlias = "NDArray[np.int64]"
 
