@@ -61,6 +61,7 @@ LATE: dict[str, str] = {
         "a codec that few documents name",
     ),
     "frazil.stores.objects.timed_pools": "only web servers need urllib3",
+    "frazil.codecs.python_chain": "only arrays with shards, or with a Python codec, have such chains",
     "frazil.codecs.python_stage": "only chains with a Python codec run it",
     "frazil.codecs.array_to_bytes.vlen": "only arrays of variable-length elements use it",
     "frazil.codecs.array_to_bytes.zarrs_vlen": "codecs of one other implementation",
