@@ -11,11 +11,11 @@ from hypothesis import settings
 Test = TypeVar("Test", bound=Callable[..., None])
 
 
-def search(*, share: int) -> Callable[[Test], Test]:
-    """A decorator for properties: one example per `share` examples of others."""
+def search(*, slowness: int) -> Callable[[Test], Test]:
+    """A decorator for properties: one example for each `slowness` examples of other properties."""
 
     def marked(test: Test) -> Test:
-        fewer = settings(max_examples=max(1, settings().max_examples // share))
+        fewer = settings(max_examples=max(1, settings().max_examples // slowness))
         return pytest.mark.search(fewer(test))
 
     return marked

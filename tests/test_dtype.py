@@ -30,7 +30,7 @@ MADE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "arguments"), MADE)
-def test_they_say_what_zarr_python_says(name: str, arguments: dict[str, Any]) -> None:
+def test_they_agree_with_zarr_python(name: str, arguments: dict[str, Any]) -> None:
     theirs = getattr(pytest.importorskip("zarr.dtype"), name)(**arguments)
     ours = getattr(dtype, name)(**arguments)
     for zarr_format in (2, 3):

@@ -106,7 +106,7 @@ def test_names_of_branches(wrong: Any) -> None:
             act()
 
 
-def test_what_is_told_before_anything_is_done() -> None:
+def test_wrong_arguments_are_refused_before_anything_is_done() -> None:
     repo = repository()
     done: list[int] = []
     for act in (

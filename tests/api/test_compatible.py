@@ -119,7 +119,7 @@ def test_branches_are_not_deleted() -> None:
         repo.delete_branch("other")
 
 
-def test_a_branch_that_nobody_can_read_is_deleted() -> None:
+def test_an_unreadable_branch_is_deleted() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=ALPHA)
     store.set("refs/branch.dev/ZZZZZZZZ.json", b'{"snapshot":"00000000000000000000"}')

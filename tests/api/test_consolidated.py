@@ -150,7 +150,7 @@ def test_stale_copies_are_found(change: str) -> None:
     frazil.open_consolidated(store)
 
 
-def test_copies_that_say_the_same_otherwise_are_not_stale() -> None:
+def test_equal_copies_in_another_form_are_not_stale() -> None:
     store = MemoryStore()
     frazil.create_array(store, path="x", shape=3, dtype="f4", codecs=["bytes", "zstd"])
     document = json.loads(store.get("zarr.json") or b"")

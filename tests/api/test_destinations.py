@@ -153,7 +153,7 @@ def test_the_guard_knows_where_branch_files_are() -> None:
     assert folder_of("branch", "main") == MAIN_FILES
 
 
-def test_errors_say_what_to_do(place: Path) -> None:
+def test_errors_have_hints(place: Path) -> None:
     def error_text(location: str, **options: Any) -> str:
         with pytest.raises(FrazilError) as caught:
             check_destination(location, *resolve(location), **options)

@@ -88,7 +88,7 @@ ENDINGS: dict[str, Callable[[frazil.Array], object]] = {
 
 @pytest.mark.parametrize("name", ENDINGS)
 @pytest.mark.parametrize("raised", [KeyError, KeyboardInterrupt, None])
-def test_arrays_of_a_transaction_say_that_it_is_over(
+def test_arrays_of_an_ended_transaction_are_errors(
     repo: frazil.Repository, raised: type[BaseException] | None, name: str
 ) -> None:
     """Also those that it created itself, and that are gone after it raised."""
@@ -101,7 +101,7 @@ def test_arrays_of_a_transaction_say_that_it_is_over(
         ENDINGS[name](arrays[0])
 
 
-def test_a_handle_does_not_commit_behind_a_repository_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_handle_does_not_commit_to_a_repository_that_was_created_again(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "r", durable=False)
     for value in range(3):
         with repo.transaction(message=f"{value}") as root:

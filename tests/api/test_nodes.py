@@ -24,7 +24,7 @@ def test_open_creates_an_array_where_a_shape_is_given_and_a_group_otherwise(mode
     assert dict(group.attrs) == {"k": 1}
 
 
-def test_open_keeps_what_is_there_as_the_mode_says() -> None:
+def test_open_keeps_existing_nodes_as_the_mode_requires() -> None:
     store = MemoryStore()
     frazil.open(store, "w-", **SHAPED)[...] = 5
     for mode in ("r", "r+", "a"):

@@ -166,7 +166,7 @@ def test_a_commit_whose_answer_was_lost_is_not_made_twice(each_format: str) -> N
         assert repo.readonly_session().root["t"].shape == (before + 4,)
 
 
-def test_chunks_that_never_were_are_not_told_as_removed() -> None:
+def test_chunks_that_never_existed_are_not_reported_as_removed() -> None:
     repo = repository()
     session = repo.writable_session()
     array = session.root["t"]
@@ -231,7 +231,7 @@ def test_a_rename_onto_what_others_created(solver: str) -> None:
         assert root["u"][...].tolist() == [0, 1, 2]  # type: ignore[index, union-attr]
 
 
-def test_two_groups_of_one_path_keep_what_lies_in_them() -> None:
+def test_two_groups_of_one_path_keep_their_members() -> None:
     repo = repository()
     one, other = repo.writable_session(), repo.writable_session()
     for session, name in ((one, "a"), (other, "b")):

@@ -148,7 +148,7 @@ def test_discard_gives_up_all(repo: frazil.Repository) -> None:
     assert list(session.root) == ["sea"]
 
 
-def test_removed_and_created_anew(repo: frazil.Repository) -> None:
+def test_removed_and_created_again(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root)
     with repo.transaction(message="second") as root:
@@ -200,7 +200,7 @@ def test_an_append_keeps_what_was_written_before_it_in_its_chunk(repo: frazil.Re
     assert other.root["sea/temp"][10, 0] == 9
 
 
-def test_conflicts_are_told_and_solved(repo: frazil.Repository) -> None:
+def test_conflicts_are_reported_and_solved(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root)
     one, other = repo.writable_session(), repo.writable_session()

@@ -181,7 +181,7 @@ USES: dict[str, Callable[[frazil.Repository], object]] = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_the_first_use_says_that_no_repository_is_there(use: Callable[[frazil.Repository], object]) -> None:
+def test_the_first_use_of_a_missing_repository_is_an_error(use: Callable[[frazil.Repository], object]) -> None:
     """If looking for it is a request, the first use makes that request anyway."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.open(store)
@@ -194,7 +194,7 @@ def test_the_first_use_says_that_no_repository_is_there(use: Callable[[frazil.Re
     assert caught.value.hint == "Repository.create makes one"
 
 
-def test_what_asks_whether_one_is_there_is_told_at_once() -> None:
+def test_exists_and_open_or_create_look_at_once() -> None:
     store = CountingStore(MemoryStore())
     assert not frazil.Repository.exists(store)
     assert frazil.Repository.open_or_create(store).branches == ["main"]

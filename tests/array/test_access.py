@@ -87,7 +87,7 @@ def test_pickles_are_equal_and_remember_nothing_yet(tmp_path: Path) -> None:
     assert again._location.memory is not root._location.memory
 
 
-def test_an_array_made_anew_with_other_chunks_is_read_by_its_own_index() -> None:
+def test_an_array_created_again_with_other_chunks_is_read_by_its_own_index() -> None:
     """Handles share cached indexes by the name of the shard and its version; two handles may read one version of it in different ways."""
     store = CountingStore(MemoryStore())
     root = sharded(store)

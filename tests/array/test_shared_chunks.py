@@ -64,7 +64,7 @@ def a_store(on_disk: bool) -> Iterator[Store]:
 # --- as NumPy ----------------------------------------------------------------------------------------------------------------------------
 
 
-@search(share=2)
+@search(slowness=2)
 @given(
     layouts(),
     st.sampled_from(["u1", "f8", "V3"]),
@@ -271,7 +271,7 @@ def test_a_missing_object_is_an_error_and_never_the_fill_value(on_disk: bool, sh
 
 
 @pytest.mark.parametrize("inline", [0, 10**6])
-def test_damage_is_told_with_the_chunk_that_has_it(inline: int) -> None:
+def test_errors_of_shared_objects_name_the_damaged_chunk(inline: int) -> None:
     store = MemoryStore()
     array, storage, group = one(store, inline, shape=32, dtype="u1", chunks=4, shards=8, codecs=["crc32c"])
     array[...] = 5

@@ -36,7 +36,7 @@ def elsewhere(code: str) -> str:
     ).stdout.strip()
 
 
-def test_a_snapshot_is_told_by_its_id(repo: frazil.Repository, tmp_path: Path) -> None:
+def test_a_snapshot_is_identified_by_its_id(repo: frazil.Repository, tmp_path: Path) -> None:
     first = tokenize(repo.readonly_session().root["a"])
     again = frazil.Repository.open(tmp_path / "r").readonly_session().root["a"]
     assert first == tokenize(again) == tokenize(pickle.loads(pickle.dumps(again)))

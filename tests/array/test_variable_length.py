@@ -45,7 +45,7 @@ def elements(draw: st.DrawFn, kind: str, shape: tuple[int, ...]) -> np.ndarray:
     return of(kind, values if kind == "string" else [value.encode() for value in values], shape)
 
 
-@search(share=2)
+@search(slowness=2)
 @given(st.data(), st.sampled_from(LAYOUTS), st.sampled_from(["string", "bytes"]), texts)
 def test_values_are_those_of_numpy(data: st.DataObject, layout: dict, kind: str, fill: str) -> None:
     if kind == "bytes":
@@ -217,7 +217,7 @@ def test_what_is_no_text_is_refused(values: object) -> None:
     assert array[...].tolist() == ["old", "old"]
 
 
-def test_the_error_for_a_missing_text_says_so_once() -> None:
+def test_the_error_for_a_missing_text_is_not_repeated() -> None:
     array = frazil.create_array(MemoryStore(), shape=(2,), dtype="string", chunks=(2,))
     with pytest.raises(InvalidInputError) as caught:
         array[...] = np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))  # type: ignore[call-arg]

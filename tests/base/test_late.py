@@ -46,7 +46,7 @@ def test_names_of_a_package() -> None:
 
 
 @pytest.mark.parametrize("package", [frazil.codecs, frazil.stores])
-def test_packages_export_what_they_say(package: object) -> None:
+def test_packages_export_the_names_of_their_all(package: object) -> None:
     name: str = package.__name__  # type: ignore[attr-defined]
     exported: list[str] = package.__all__  # type: ignore[attr-defined]
     assert run(f"import {name} as p; print(set(p.__all__) <= set(dir(p)))") == "True"

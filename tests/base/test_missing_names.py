@@ -17,7 +17,7 @@ def owner_of(name: str) -> object:
 
 
 @pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in _HINTS.items() for name in names])
-def test_an_error_says_what_to_use(owner: str, name: str) -> None:
+def test_an_error_hints_what_to_use(owner: str, name: str) -> None:
     found = owner_of(owner)
     with pytest.raises(AttributeError, match="Coming from zarr-python: ") as caught:
         getattr(found, name)

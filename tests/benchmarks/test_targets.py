@@ -104,7 +104,7 @@ def test_ratio_to_an_engine_of_ones_own() -> None:
     assert only(found, target(ratio_to("absent"), 3))[:2] == (None, None)
 
 
-def test_the_ratio_in_cpu_time_stands_beside_that_in_seconds() -> None:
+def test_the_ratio_in_cpu_time_is_beside_that_in_seconds() -> None:
     found = report(
         line("read", "frazil", [1.0], ratio=0.5),
         line("read", "frazil", [1.0], metric="cpu s", ratio=1.25),

@@ -91,7 +91,7 @@ def test_a_repository_in_memory(workdir: Path) -> None:
     assert np.asarray(open_node("memory://for-the-command-line/sea@main", "t")[...]) == 5
 
 
-def test_python_is_told_of_the_repository(workdir: Path) -> None:
+def test_the_error_in_python_mentions_the_repository(workdir: Path) -> None:
     for opening in (frazil.open, frazil.open_array, frazil.open_group):
         with pytest.raises(
             NotFoundError, match=r"there is a repository here: frazil\.open_group.*frazil\.Repository\.open"

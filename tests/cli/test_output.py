@@ -108,7 +108,7 @@ def test_nor_do_errors(words: list[str], places: tuple[str, str], capsys: pytest
     assert_harmless(shown.out + shown.err)
 
 
-def test_json_says_the_same_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_same_values_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     value = {EVIL: [EVIL, HARMLESS, "\u200d\U000e0001", "\x7f\x80\n\t"], "ü": 1.5}
     print_json(value)  # type: ignore[arg-type]
     text = capsys.readouterr().out

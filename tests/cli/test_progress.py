@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_where_nobody_looks() -> None:
+def test_no_progress_without_a_terminal() -> None:
     stream = io.StringIO()
     with Progress("reading", 100, stream) as report:
         report._next = 0

@@ -60,7 +60,7 @@ CHAINS: dict[str, list[Codec]] = {
 
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
-@search(share=4)
+@search(slowness=4)
 @given(st.sampled_from(["int8", "uint16", "float64"]), st.integers(0, 2**32), st.integers(1, 2), st.data())
 def test_codecs_of_users_go_through_the_same_plan(
     chain: list[Codec], dtype: str, seed: int, threads: int, data: st.DataObject
@@ -431,7 +431,7 @@ def test_storage_transformers_of_the_user(shards: tuple[int, ...] | None) -> Non
     assert caught.value.path == "storage_transformers[0]"
 
 
-def test_one_codec_in_place_of_a_list_is_told() -> None:
+def test_an_unknown_codec_in_place_of_a_list_is_an_error_with_a_hint() -> None:
     for name, hint in (("zsdt", "did you mean 'zstd'?"), ("atuo", "did you mean 'auto'?"), ("nothing", "auto")):
         error = refusal(
             MetadataError, lambda name=name: frazil.create_array(MemoryStore(), shape=4, dtype="u1", codecs=name)

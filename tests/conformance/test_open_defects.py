@@ -226,7 +226,7 @@ def test_shrinking_and_growing_shows_no_old_values(shards: int | None) -> None:
 
 @pytest.mark.rule("trap 16")
 @pytest.mark.parametrize("codecs", [[LITTLE], [sharding([2])]], ids=["plain", "sharded"])
-def test_what_lies_beyond_the_edge_does_not_show_after_writing_the_chunk(codecs: Sequence[dict[str, object]]) -> None:
+def test_elements_beyond_the_edge_do_not_appear_after_writing_the_chunk(codecs: Sequence[dict[str, object]]) -> None:
     data = b"ab\xee\xee"
     store = stored(document([2], [4], codecs), c_0=data if codecs == [LITTLE] else data + index([(0, 2), (2, 2)]))
     array = frazil.open_array(store, mode="r+")

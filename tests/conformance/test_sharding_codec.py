@@ -151,7 +151,7 @@ def test_where_the_index_is() -> None:
 
 @pytest.mark.rule("F8")
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_it_is_written_where_the_document_says(location: str) -> None:
+def test_it_is_written_at_the_location_in_the_document(location: str) -> None:
     store = stored(document([4], [4], [sharding([2], location=location)]))
     frazil.open_array(store, mode="r+")[...] = [1, 2, 3, 4]
     data = bytes([1, 2, 3, 4])

@@ -35,7 +35,7 @@ def test_grid_and_key_encoding() -> None:
 
 
 @pytest.mark.rule("K1")
-def test_documents_say_their_format_and_what_the_node_is() -> None:
+def test_documents_have_their_format_and_the_type_of_node() -> None:
     for value in (2, 4, 0, -3, 3.5, "3", "v3", "", True, None, [3], {"major": 3}):
         assert refused({"zarr_format": value}) == "zarr_format", value
     assert refused({}, without="zarr_format") == "zarr_format"
@@ -45,7 +45,7 @@ def test_documents_say_their_format_and_what_the_node_is() -> None:
 
 
 @pytest.mark.rule("K13")
-def test_members_that_nobody_knows_are_refused_unless_they_may_be_ignored() -> None:
+def test_unknown_members_are_refused_unless_they_may_be_ignored() -> None:
     for value in (
         None,
         1,

@@ -120,7 +120,7 @@ def test_trouble_that_stays(bucket: FaultyBucket, fault: str) -> None:
     read_all(bucket.through)
 
 
-def test_refusals_say_what_to_check(bucket: FaultyBucket) -> None:
+def test_refusals_hint_what_to_check(bucket: FaultyBucket) -> None:
     filled(bucket)
     for status in ("403", "400"):
         bucket.proxy.fail(lambda request: True, status, None)
@@ -192,7 +192,7 @@ def test_a_list_that_is_cut_is_no_short_list(bucket: FaultyBucket) -> None:
 # --- servers that are not object stores ------------------------------------------------------------------------------------------------
 
 
-def test_nobody_listens(s3: S3) -> None:
+def test_no_server_listens(s3: S3) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
     store = s3.store("bucket", endpoint=endpoint, **QUICK)

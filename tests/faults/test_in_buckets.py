@@ -31,7 +31,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> B
     return server
 
 
-def test_the_environment_says_how_to_reach_a_server(server: Buckets) -> None:
+def test_the_environment_has_the_address_of_a_server(server: Buckets) -> None:
     url = server.url(prefix="in/a place")
     frazil.create_array(url, shape=(8,), dtype="i4", chunks=(2,), shards=(4,))[1:7] = 5
     array = pickle.loads(pickle.dumps(frazil.open_array(url, "r+")))

@@ -56,7 +56,7 @@ def messages(store: ObjectStore) -> list[str]:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_commit_that_happened_is_told_as_committed(bucket: FaultyBucket, times: int) -> None:
+def test_a_commit_that_happened_is_reported_as_committed(bucket: FaultyBucket, times: int) -> None:
     repo, session = committed(bucket)
     bucket.proxy.fail(BRANCH_FILE, "lost answer", times)
     identity = session.commit("second")

@@ -149,7 +149,7 @@ CALLS: list[Callable[[Store], object]] = [
 
 @pytest.mark.parametrize("shard", BAD)
 @pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_an_index_that_lies(inner: Store, shard: str, writing: str) -> None:
+def test_an_index_with_wrong_entries(inner: Store, shard: str, writing: str) -> None:
     store = sharded(inner, writing, (2, 2))
     inner.set("d/c0/0", BAD[shard])
     inner.set("d/c0/1", b"ABCD" + index((0, 4), *[(EMPTY, EMPTY)] * 3))
@@ -285,7 +285,7 @@ def test_what_is_held_and_replaced_is_stale() -> None:
 
 
 @no_pauses()
-def test_a_shard_that_never_stands_still() -> None:
+def test_a_shard_that_is_replaced_at_each_read() -> None:
     inner = MemoryStore()
     between, other = Handless(inner), sharded(inner, counts=(2, 2))
     other.set("d/c0/0", b"x")

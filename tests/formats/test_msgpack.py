@@ -122,7 +122,7 @@ def test_every_pattern_of_32_bits_is_kept(bits: bytes) -> None:
     assert Reader(b"\xca" + bits, KEY).float_bits("x", 4) == bits
 
 
-def test_other_numbers_are_rounded_to_the_float_that_is_asked_for() -> None:
+def test_other_numbers_are_rounded_to_the_requested_float() -> None:
     assert Reader(encoded(7), KEY).float_bits("x", 4) == struct.pack(">f", 7)
     assert Reader(encoded(0.1), KEY).float_bits("x", 4) == struct.pack(">f", 0.1)
     with pytest.raises(FormatError, match="fit 32 bits"):

@@ -24,7 +24,7 @@ def test_times_come_back(value: int) -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_times_are_what_datetime_says(moment: datetime) -> None:
+def test_times_agree_with_datetime(moment: datetime) -> None:
     assert parse_time(moment.isoformat()) == parse_time(moment.isoformat().replace("+00:00", "Z"))
     value = parse_time(moment.isoformat())
     assert value is not None

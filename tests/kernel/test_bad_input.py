@@ -94,7 +94,7 @@ def test_no_bytes_break_anything(codec: Codec, junk: bytes, keep: int) -> None:
     assert again or lengths[0] <= 200
 
 
-def test_codes_say_what_is_wrong() -> None:
+def test_codes_identify_the_fault() -> None:
     zstd = ("zstd", 3, True)
     frame = bytearray(encode((zstd,)))
     assert decode((zstd,), encode((zstd,), DATA + b"x"))[0] == _kernel.FAILED_SIZE
@@ -136,7 +136,7 @@ def test_bombs_fail_by_size(codec: Codec) -> None:
     assert lengths[0] == -1
 
 
-def test_a_header_that_lies_is_refused() -> None:
+def test_a_header_with_a_wrong_size_is_refused() -> None:
     for codec in COMPRESSORS:
         if codec[0] == "blosc":
             value = encode((codec,))
@@ -165,7 +165,7 @@ def test_rows_outside_their_object(tmp_path: Path, start: int, length: int) -> N
         assert not out.any()
 
 
-def test_the_first_row_at_fault_of_each_object_is_told(tmp_path: Path) -> None:
+def test_the_first_wrong_row_of_each_object_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shared").write_bytes(DATA * 3)
     (tmp_path / "other").write_bytes(DATA)
     root = os.open(tmp_path, os.O_RDONLY)
@@ -183,7 +183,7 @@ def test_the_first_row_at_fault_of_each_object_is_told(tmp_path: Path) -> None:
     assert out[0].tobytes() == out[2].tobytes() == DATA
 
 
-def test_every_object_that_fails_is_told_in_order_of_its_first_unit() -> None:
+def test_failed_objects_are_reported_in_order_of_their_first_unit() -> None:
     boxes = columns([[[(0, 1, 1, i)]] for i in range(5000)], 1)
     out = np.zeros(5000, np.uint16)
     rows = np.array([(-1 - i % 50, 0, 1) for i in range(5000)])
@@ -207,7 +207,7 @@ class TestFiles:
         finally:
             os.close(root)
 
-    def test_what_does_not_open_says_why(self, tmp_path: Path) -> None:
+    def test_files_that_do_not_open_have_an_error_code(self, tmp_path: Path) -> None:
         (tmp_path / "root/folder").mkdir(parents=True)
         (tmp_path / "root/file").write_bytes(DATA)
         (tmp_path / "secret").write_bytes(DATA)

@@ -161,7 +161,7 @@ def test_large_transposed_chunks_are_stored_as_the_reference_stores_them(itemsiz
         assert out.tobytes() == source.tobytes()
 
 
-def test_a_zstd_frame_says_its_size() -> None:
+def test_a_zstd_frame_has_its_size() -> None:
     zstandard = pytest.importorskip("zstandard")
     for checksum in (False, True):
         (segment,) = _kernel.encode_bytes([("zstd", 3, checksum)], [b"abc" * 1000], 1)
@@ -169,7 +169,7 @@ def test_a_zstd_frame_says_its_size() -> None:
         assert (parameters.content_size, parameters.has_checksum) == (3000, checksum)
 
 
-def test_fill_is_told_by_bytes() -> None:
+def test_fill_is_compared_by_bytes() -> None:
     box = columns([[[(0, 4, 1, 0)]]], 1)
     groups = np.array([0, 1])
     nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)

@@ -108,7 +108,7 @@ def test_bad_extensions_are_refused(value, path, words):
 
 
 @pytest.mark.rule("K13")
-def test_must_understand_false_is_refused_where_nobody_may_ignore():
+def test_must_understand_false_is_refused_where_nothing_may_be_ignored():
     value: dict[str, Json] = {"name": "float32", "must_understand": False}
     assert not parse_extension(value, "codecs[0]").must_understand
     with refused("data_type.must_understand", "true or absent", "found false"):
@@ -143,7 +143,7 @@ def test_users_extensions_are_checked():
         Extension("zstd", [1])  # type: ignore[arg-type]
 
 
-def test_unknown_extensions_are_told_with_the_known():
+def test_errors_for_unknown_extensions_list_known_ones():
     families = [NamedExtension("one", lambda extension, path: 1), NamedExtension("two", lambda extension, path: 2)]
     assert pick(families, Extension("two"), "x", "thing").parse(Extension("two"), "x") == 2
     with refused("x", 'the thing "three"', "registered: one, two", kind=UnknownExtensionError):

@@ -148,7 +148,7 @@ def test_copies_are_deep():
         ({"a b": object()}, 'x["a b"]'),
     ],
 )
-def test_what_json_cannot_say_is_refused(value, path):
+def test_values_that_json_cannot_express_are_refused(value, path):
     with refused(path):
         as_json(value, "x")
 
@@ -161,7 +161,7 @@ def test_a_value_that_holds_itself_is_refused():
 
 
 @pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}, {"a": 10**5000}, {"a": object()}])
-def test_what_json_cannot_say_is_not_written(value):
+def test_values_that_json_cannot_express_are_not_written(value):
     with pytest.raises(MetadataError, match="cannot be written"):
         dump_json(value)
 

@@ -70,7 +70,9 @@ def test_defaults_stand_for_absent_members():
         ('{"level": 3}', lambda m: m.finish(), "level is not known here (allowed: no members), found 3"),
     ],
 )
-def test_refusals_say_member_found_and_allowed(text: str, ask: Callable[[Members], object], message: str):
+def test_errors_name_the_member_its_value_and_the_allowed_values(
+    text: str, ask: Callable[[Members], object], message: str
+):
     with refused(f"{PATH}.level", message):
         ask(members(text))
 

@@ -64,7 +64,7 @@ def test_the_same_bytes_have_the_same_parts() -> None:
     assert parse_node(DOCUMENT, extensions.without_fallbacks()).codecs is not one.codecs, "of other extensions"  # type: ignore[union-attr]
 
 
-def test_attributes_are_nobody_elses() -> None:
+def test_attributes_are_not_shared() -> None:
     extensions = CORE_EXTENSIONS.without_fallbacks()
     for _ in range(3):
         node = parse_node(DOCUMENT, extensions)

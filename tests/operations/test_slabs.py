@@ -70,7 +70,7 @@ def test_chunks_are_read_few_times(
 
 
 @given(walks())
-def test_what_a_plan_says_of_reads_is_so(walk: tuple) -> None:
+def test_the_reads_of_a_plan_are_those_that_are_done(walk: tuple) -> None:
     shape, blocks, chunks, limit = walk
     values = np.zeros(shape, np.int16)
     array = frazil.create_array(MemoryStore(), data=values, chunks=chunks, codecs=[])
@@ -110,7 +110,7 @@ class _Broken(Exception):
 
 
 @pytest.mark.parametrize("good", [0, 1, 3])
-def test_what_goes_wrong_while_the_next_slab_is_read_is_raised_when_it_is_asked_for(good: int) -> None:
+def test_an_error_in_reading_ahead_is_raised_when_the_slab_is_requested(good: int) -> None:
     values = np.arange(80, dtype=np.int16)
     array = frazil.create_array(MemoryStore(), data=values, chunks=(10,), codecs=[])
     reads = 0

@@ -58,15 +58,15 @@ def run_round(plan: Round, server: S3 | None, folder: Path) -> Done:
     with _place(plan, server, folder) as (place, disturbed):
         epoch = time.time_ns()
         _in_process(processes.create, plan, place)
-        crew = _Processes(plan, place, epoch)
+        round_processes = _Processes(plan, place, epoch)
         with disturbed:
             try:
-                crew.run()
+                round_processes.run()
             finally:
-                crew.end()
+                round_processes.end()
         _in_process(checks.main, plan, place, epoch)
         _raise_failures(Path(place.notes))
-        return _report(plan, Path(place.notes), crew)
+        return _report(plan, Path(place.notes), round_processes)
 
 
 def _in_process(target: object, *arguments: object) -> None:
@@ -225,7 +225,7 @@ class _Processes:
                     os.kill(process, signal.SIGCONT)
 
 
-def _report(plan: Round, notes: Path, crew: _Processes) -> Done:
+def _report(plan: Round, notes: Path, round_processes: _Processes) -> Done:
     answers = [Answers(entries(notes, f"writer-{number}")) for number in range(plan.writers)]
     collected = [entry for number in range(COLLECTORS) for entry in entries(notes, f"collector-{number}")]
     names = [entry for number in range(2) for entry in entries(notes, f"names-{number}")]
@@ -233,8 +233,8 @@ def _report(plan: Round, notes: Path, crew: _Processes) -> Done:
         plan.place,
         sum(len(one.numbers("committed")) for one in answers),
         sum(len(one.numbers("unknown")) for one in answers),
-        crew.kills,
-        crew.stops,
+        round_processes.kills,
+        round_processes.stops,
         sum("removed" in entry for entry in collected),
         sum(entry.get("removed", 0) for entry in collected),
         sum(entry.get("told") == "done" for entry in names),

@@ -48,7 +48,7 @@ def test_a_call_takes_as_many_rounds_as_its_requests_need(monkeypatch: pytest.Mo
     assert (store.rounds, store.most_at_once) == (0, 0)
 
 
-def test_calls_that_overlap_meet_and_others_are_told() -> None:
+def test_calls_that_do_not_overlap_are_reported() -> None:
     store = SlowStore(MemoryStore(), 0.0)
     store.set("a", b"1")
     store.meet(2, skip=1)

@@ -174,7 +174,7 @@ def test_data_that_overwriting_would_remove_is_refused(where: str, kind: str, tm
     np.testing.assert_array_equal(opened(group, "y")[...], VALUES)
 
 
-def test_an_array_is_not_made_anew_of_itself(tmp_path: Path) -> None:
+def test_an_array_is_not_created_again_from_itself(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path / "x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="same location"):
         frazil.create_array(tmp_path / "x", data=array, chunks=(7, 7), overwrite=True)

@@ -119,7 +119,7 @@ def test_an_equal_array_in_its_place_is_as_good(store: Store) -> None:
     assert new[:].tolist() == [5, *[0] * 7]
 
 
-def test_a_document_of_the_same_size_is_told_from_the_old_one(tmp_path: Path) -> None:
+def test_a_document_of_the_same_size_is_distinguished_from_the_old_one(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path / "a", shape=(8,), dtype="i4", chunks=(4,))
     array[:] = 1
     document = tmp_path / "a" / "zarr.json"

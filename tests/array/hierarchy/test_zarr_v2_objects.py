@@ -172,7 +172,7 @@ def test_pickles_are_refused_unless_they_are_allowed() -> None:
     [None, [], [{"id": "zlib"}], [{"id": "nothing"}], [{"id": "vlen-array"}], [{"id": "vlen-array", "dtype": "|O"}], [{"id": "json2", "encoding": "no"}],
      [{"id": "zlib"}, {"id": "vlen-utf8"}]],
 )  # fmt: skip
-def test_filters_that_say_no_data_type(filters: object) -> None:
+def test_filters_without_a_data_type(filters: object) -> None:
     with pytest.raises(InvalidInputError) as caught:
         frazil.open_array(stored(filters), path="x")
     assert caught.value.key == "x/.zarray"

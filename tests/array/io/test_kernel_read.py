@@ -45,7 +45,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-@search(share=2)
+@search(slowness=2)
 @given(layouts(), st.integers(0, 2**32), st.sampled_from([1, 300, 2**26]), st.data())
 def test_reading_as_numpy_and_as_through_a_store(layout: Layout, seed: int, limit: int, data: st.DataObject) -> None:
     expected = values(seed, layout.shape, np.dtype("<u2"))
@@ -135,7 +135,7 @@ def damage(value: bytes, kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["cut", "short", "empty", "checksum", "chunk", "outside", "half", "overflow", "folder", "link"])  # fmt: skip
 @pytest.mark.parametrize("shards", [(8, 8), None])
-def test_what_is_wrong_is_told_as_through_a_store(tmp_path: Path, kind: str, shards: tuple[int, int] | None) -> None:
+def test_errors_are_those_of_reading_through_a_store(tmp_path: Path, kind: str, shards: tuple[int, int] | None) -> None:
     data = np.arange(1, 1025, dtype="u4").reshape(32, 32)
     chunks = (4, 4) if shards else (8, 8)
     frazil.create_array(tmp_path, data=data, chunks=chunks, shards=shards, codecs=["zstd", "crc32c"])

@@ -74,7 +74,7 @@ def test_shards_that_are_rewritten_in_place_while_they_are_read_are_all_read_aga
     assert calls > 1
 
 
-def test_a_fault_behind_many_replaced_shards_is_told(tmp_path: Path) -> None:
+def test_a_fault_behind_many_replaced_shards_is_an_error(tmp_path: Path) -> None:
     array, _ = replaced(tmp_path, ["zstd"])
     last = tmp_path / "c" / f"{SHARDS - 1}"
     broken = bytearray(last.read_bytes())

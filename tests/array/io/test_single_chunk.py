@@ -37,7 +37,7 @@ def assignments(draw: st.DrawFn) -> list[tuple[tuple[object, ...], object]]:
 
 @pytest.mark.parametrize("arguments", [{}, {"codecs": []}, {"shards": (6, 8)}], ids=["compressed", "raw", "shards"])
 @pytest.mark.parametrize("place", ["memory", "repository"])
-@search(share=3)
+@search(slowness=3)
 @given(done=assignments())
 def test_parts_are_assigned_as_in_numpy(arguments: dict[str, object], place: str, done: object) -> None:
     store = MemoryStore()
@@ -68,7 +68,7 @@ def test_what_it_asks_for() -> None:
     assert array[...].tolist() == [0] * 8 + [2, 3]
 
 
-def test_a_chunk_that_cannot_be_decoded_is_told_and_stays() -> None:
+def test_a_chunk_that_cannot_be_decoded_is_an_error_and_stays() -> None:
     store = MemoryStore()
     array = frazil.create_array(store, shape=(8,), dtype="int32", chunks=(8,))
     array[:] = 1

@@ -324,7 +324,7 @@ class Replacing(CountingStore):
         return fetched
 
 
-def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
+def test_shards_replaced_after_their_index_was_fetched_are_read_again() -> None:
     new, other = DATA[::-1] // 3, MemoryStore()
     frazil.create_array(other, data=new, chunks=SHARD // 8, shards=SHARD, codecs=[])
     others = {key: value for key in ("c/3", "c/4", "c/62") if (value := other.get(key)) is not None}
@@ -339,7 +339,7 @@ def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
     assert (array[...] == expected).all(), "what is remembered is compared with what is there"
 
 
-@search(share=2)
+@search(slowness=2)
 @given(layouts(), st.integers(0, 2**32), st.integers(1, 2000), st.data())
 def test_no_budget_changes_a_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
     store = SlowStore(MemoryStore(), 0.0)

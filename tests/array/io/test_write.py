@@ -241,7 +241,7 @@ def test_what_a_codec_cannot_encode_is_no_damage_of_stored_bytes(monkeypatch: py
     assert array.store.list() == ["zarr.json"]
 
 
-def test_a_chunk_that_memory_cannot_hold_is_told_as_that() -> None:
+def test_a_chunk_that_memory_cannot_hold_is_an_error() -> None:
     array = frazil.create_array(MemoryStore(), shape=(2**47,), dtype="u1", chunks=(2**47,), codecs=["zstd"])
     with pytest.raises(StoreError, match="not enough memory") as caught:
         array[0] = 1

@@ -59,7 +59,7 @@ def along(draw: Draw, length: int) -> int | slice | list[int]:
     return draw(st.lists(st.integers(0, length - 1), max_size=6, unique=True))
 
 
-@search(share=2)
+@search(slowness=2)
 @given(st.data())
 def test_boxes(data: st.DataObject) -> None:
     array, values = data.draw(arrays())
@@ -92,7 +92,7 @@ def test_points(data: st.DataObject) -> None:
     assert np.array_equal(array[...], values)
 
 
-@search(share=2)
+@search(slowness=2)
 @given(st.data())
 def test_lengths_change(data: st.DataObject) -> None:
     array, values = data.draw(arrays())
@@ -162,7 +162,7 @@ def test_a_handle_follows_a_grid_that_grew() -> None:
     assert json.loads(bytes(store["zarr.json"]))["chunk_grid"]["configuration"]["chunk_shapes"] == [[2, [3, 3]]]
 
 
-def test_damage_is_told_by_chunk() -> None:
+def test_errors_name_the_damaged_chunk() -> None:
     store: dict[str, bytes] = {}
     array = frazil.create_array(store, shape=5, dtype="int8", chunks=[[2, 3]], codecs=["bytes"])
     array[...] = 1

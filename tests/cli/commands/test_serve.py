@@ -124,7 +124,7 @@ def test_it_ends_in_the_middle_of_an_answer(workdir: Path) -> None:
         answer.read()
 
 
-def test_what_lies_in_a_bucket(s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_is_served(s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = f"s3://{s3.new_bucket()}"

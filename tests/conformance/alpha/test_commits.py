@@ -121,7 +121,7 @@ def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> No
 
 @pytest.mark.rule("I45", "I209")
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_of_many_who_create_one_reference_file_one_succeeds(tmp_path: Path, kind: str) -> None:
+def test_one_of_many_that_create_a_reference_file_succeeds(tmp_path: Path, kind: str) -> None:
     store = MemoryStore() if kind == "memory" else LocalStore(tmp_path)
     repo = filled(store)  # type: ignore[arg-type]
     ids = [commit.id for commit in repo.history()][:2]

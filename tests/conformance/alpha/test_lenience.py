@@ -59,7 +59,7 @@ def test_of_a_chunk_in_two_manifests_the_first_counts() -> None:
 
 
 @pytest.mark.parametrize("extents", [[[0, 0], [1, 1]], [[9], [7, 7, 7]], [[1, 1], [1, 1], [1]], [[]]])
-def test_extents_of_others_say_nothing(extents: list[object]) -> None:
+def test_extents_of_others_are_ignored(extents: list[object]) -> None:
     made = Made()
     made.listed("/plane", [[made.manifest.removeprefix(MANIFEST), extents]])
     check(made)

@@ -223,7 +223,7 @@ def test_by_turns(creator: str, seed: int) -> None:
     assert [commit.message for commit in repo.history()] == messages
 
 
-def test_whoever_is_second_is_told() -> None:
+def test_the_second_writer_conflicts() -> None:
     store = MemoryStore()
     repo, library = compatible(store), Library(store)
     with repo.transaction(message="root") as root:

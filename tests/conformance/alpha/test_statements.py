@@ -58,7 +58,7 @@ def test_files_are_written_once_and_never_changed(options: dict[str, object]) ->
 
 
 @pytest.mark.rule("I117", "I119")
-def test_a_repository_lies_beneath_its_root(tmp_path: Path) -> None:
+def test_a_repository_is_below_its_root(tmp_path: Path) -> None:
     for name in ("one", "two/deep"):
         repo = frazil.Repository.create(tmp_path / name, durable=False)
         with repo.transaction(message="first") as root:

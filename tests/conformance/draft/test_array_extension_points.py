@@ -466,7 +466,7 @@ def test_all_of_them_at_once(zarr_format: str) -> None:
         ("draft", {"document": {"chunk_grid": {"extension": UNKNOWN, "type": "x"}}}, "is not registered"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_for(zarr_format: object, arguments: dict[str, object], words: str) -> None:
+def test_arguments_that_are_refused(zarr_format: object, arguments: dict[str, object], words: str) -> None:
     store = MemoryStore()
     given: dict[str, object] = {"shape": (4, 4), "dtype": "i4", "registry": REGISTRY, **arguments}
     with pytest.raises(InvalidInputError, match=words):

@@ -172,7 +172,7 @@ def chunks(root: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", STRICT)
-@search(share=1)
+@search(slowness=1)
 @given(st.data())
 def test_damaged_documents(name: str, data: st.DataObject) -> None:
     broken = data.draw(damaged(STRICT[name]))
@@ -180,7 +180,7 @@ def test_damaged_documents(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", OLD)
-@search(share=1)
+@search(slowness=1)
 @given(st.data())
 def test_damaged_documents_of_the_older_dialect(name: str, data: st.DataObject) -> None:
     broken = data.draw(damaged(OLD[name]))
@@ -210,7 +210,7 @@ def test_bytes_that_are_no_document(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["draft", "draft-2021"])
-def test_arguments_that_the_dialect_cannot_say(dialect: str) -> None:
+def test_arguments_that_the_dialect_cannot_express(dialect: str) -> None:
     """Refused by their name before anything is written."""
     good = {"shape": (4, 4), "dtype": "int32", "chunks": (2, 2), "zarr_format": dialect}
     for change, member in (

@@ -146,7 +146,7 @@ def test_a_later_minor_version_is_refused_where_something_of_it_has_to_be_known(
 
 
 @pytest.mark.rule("X8")
-def test_a_later_minor_version_of_the_core_says_nothing_of_configurations() -> None:
+def test_a_later_minor_version_of_the_core_does_not_change_configurations() -> None:
     """Codecs and transformers define them, and have their own versions."""
     entry = changed(ENTRY, LATER)
     transformer = sharding([2], configuration={"chunks_per_shard": [2], "index_location": "start"})

@@ -216,7 +216,7 @@ def test_encodings_of_another_form(encoding: object, path: str) -> None:
 
 
 @pytest.mark.rule("D36")
-def test_what_an_encoding_of_the_user_cannot_do_is_told() -> None:
+def test_errors_of_an_encoding_of_the_user_name_the_key() -> None:
     store = MemoryStore()
     root = frazil.create_group(
         store, zarr_format="draft", entry_point={"metadata_encoding": PACKED_ENCODING}, registry=REGISTRY

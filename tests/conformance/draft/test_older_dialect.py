@@ -165,7 +165,7 @@ def test_objects_cannot_be_read() -> None:
 
 
 @pytest.mark.rule("Z4")
-def test_a_type_that_says_nothing_is_refused() -> None:
+def test_a_malformed_type_is_refused() -> None:
     for of in ("<Q9", "|S", "<U", "", None, 3, [], [["a"]], [["a", "<i4", [2]], 3], {"a": 1}):
         assert str(refused_old(described(extension(of)))).startswith("data_type"), of
 

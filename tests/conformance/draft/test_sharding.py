@@ -160,7 +160,7 @@ def test_empty_positions() -> None:
 
 
 @pytest.mark.rule("D86")
-def test_shards_that_say_they_are_empty() -> None:
+def test_shards_whose_index_is_empty() -> None:
     store = one(sharded([2, 2], fill_value=3), {"c0/0": index([EMPTY] * 4)})
     assert opened(store)[...].tolist() == [[3] * 4] * 4
 

@@ -438,7 +438,7 @@ def test_sharded_arrays_are_read_and_written_through_the_transformer(case: tuple
 
 
 @pytest.mark.rule("D91", "D97", "D98")
-def test_the_operations_say_what_those_of_zarr_python_said(unpacked: Path) -> None:
+def test_the_operations_agree_with_those_of_zarr_python(unpacked: Path) -> None:
     base = unpacked / OLD
     recorded = json.loads((base / "manifest.json").read_text())["sharding_ops_partial"]
     prefix = "data/root/partial/"

@@ -206,7 +206,7 @@ def test_other_versions_are_refused_by_number(version: int, *, named: bool) -> N
 
 
 @pytest.mark.parametrize("start", ["ICE🧊CHUNK".encode(), b"\x28\xb5\x2f\xfd"])
-def test_files_of_later_formats_are_told(start: bytes) -> None:
+def test_files_of_later_formats_are_errors(start: bytes) -> None:
     with pytest.raises(FormatError, match="written by Icechunk"):
         decode_manifest(memoryview(start + bytes(40)))
 

@@ -101,7 +101,7 @@ def test_nodes_are_ordered_by_the_components_of_their_paths(paths: list[str]) ->
 
 
 @given(st.lists(strategies.paths, max_size=12, unique=True), strategies.paths)
-def test_a_subtree_is_what_lies_beneath(paths: list[str], base: str) -> None:
+def test_a_subtree_has_the_nodes_below_a_path(paths: list[str], base: str) -> None:
     nodes = groups(*paths)
     beneath = [path for path in nodes if base in {path, "/"} or path.startswith(base + "/")]
     assert nodes.subtree(base) == beneath
@@ -298,7 +298,7 @@ def test_an_array_that_cannot_be_written_is_named() -> None:
         written(Nodes({"/a": good._replace(array=ArrayData(good.array.metadata, (reference,)))}))
 
 
-def test_a_node_stands_under_its_own_path() -> None:
+def test_a_node_is_stored_under_its_own_path() -> None:
     with pytest.raises(InvalidInputError, match="cannot be stored at '/b'"):
         Nodes({"/b": NodeSnapshot(1, "/a")})
 
@@ -342,7 +342,7 @@ def test_what_differs_in_another_order() -> None:
     assert of(*nodes).differing(of(*changed[3:], *changed[:3])) == ["/4"]
 
 
-def test_ids_are_told_without_decoding() -> None:
+def test_ids_are_known_without_decoding() -> None:
     nodes = opened([("/a", [7, "/a", None, "Nothing"]), ("/b", {"id": 8}), ("/c", [])]).changed(
         {"/d": NodeSnapshot(9, "/d")}
     )
@@ -469,7 +469,7 @@ def test_an_array_that_grew_is_known_and_its_other_metadata_is_copied(old: Nodes
             nodes = after
 
 
-def test_metadata_that_is_equal_to_python_alone_is_written_anew() -> None:
+def test_metadata_that_is_equal_only_in_python_is_written_again() -> None:
     one, other = NamedConfiguration("x", {"level": 1}), NamedConfiguration("x", {"level": True})
     metadata = ZarrArrayMetadata((4,), "int8", (2,), "Slash", 0, (one,))
     nodes = opened(written(Nodes({"/a": NodeSnapshot(1, "/a", None, ArrayData(metadata))})))

@@ -67,7 +67,7 @@ def test_white_space_and_other_members_are_let_be(data: bytes) -> None:
     assert parse_ref(data % b"000g4or40m30e2o9i85g", KEY) == Ref(SNAPSHOT)
 
 
-def test_a_branch_can_say_that_it_is_deleted() -> None:
+def test_a_branch_file_can_delete_its_branch() -> None:
     assert emit_ref(Ref(SNAPSHOT, deleted=True)) == b'{"snapshot":"000G40R40M30E209185G","deleted":true}'
     assert emit_ref(Ref(None, deleted=True)) == b'{"deleted":true}'
     assert parse_ref(b'{"deleted":true}', KEY) == Ref(None, deleted=True)
@@ -213,7 +213,7 @@ def test_names_come_back_from_their_folders(kind: refs.RefKind, name: str) -> No
     ("folder", "name"),
     [("100%", "100%"), ("a%2", "a%2"), ("a%zz", "a%zz"), ("%FF", "%FF"), ("ä~", "ä~"), ("a%2ab", "a*b")],
 )
-def test_names_that_nobody_quoted_are_read(folder: str, name: str) -> None:
+def test_unquoted_names_are_read(folder: str, name: str) -> None:
     assert refs.parse_folder(f"tag.{folder}") == ("tag", name)
 
 

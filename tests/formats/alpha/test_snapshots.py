@@ -47,7 +47,7 @@ def test_snapshots_of_the_library_are_the_same_bytes(archive: str) -> None:
 
 @pytest.mark.parametrize("archive", NAMES)
 @pytest.mark.rule("I223", "I230", "I231", "I232", "I234", "I235", "I237")
-def test_snapshots_of_the_library_hold_what_their_bytes_say(archive: str) -> None:
+def test_snapshots_of_the_library_have_the_values_of_their_bytes(archive: str) -> None:
     for data in files_in(archive, "snapshots").values():
         snapshot, plain = decode_snapshot(data), decoded(data)
         assert isinstance(plain, list)

@@ -136,7 +136,7 @@ def test_later() -> None:
     np.testing.assert_array_equal(array[...], VALUES)
 
 
-def test_chunks_that_do_not_fit_are_refused_when_asked() -> None:
+def test_chunks_that_do_not_fit_are_refused_on_request() -> None:
     array = target()
     with pytest.raises(InvalidInputError, match=r"not aligned with the shards .*\(10, 12\)"):
         frazil.dask.store(lazy(), array, rechunk=False)
@@ -157,7 +157,7 @@ def test_regions_of_one_target() -> None:
         frazil.dask.store([lazy(), lazy()], [array, array])
 
 
-def test_two_handles_of_one_target_are_told(repo: frazil.Repository, tmp_path: Path) -> None:
+def test_two_handles_of_one_target_are_an_error(repo: frazil.Repository, tmp_path: Path) -> None:
     target(tmp_path / "g", path="t")
     (tmp_path / "other").symlink_to(tmp_path / "g")
     folders = [frazil.open_array(tmp_path / "g", "r+", path="t"), frazil.open_array(tmp_path / "other/t", "r+")]
@@ -299,7 +299,7 @@ def test_a_computation_that_fails_leaves_nothing(repo: frazil.Repository) -> Non
     np.testing.assert_array_equal(repo.readonly_session().root["t"][...], VALUES)
 
 
-def test_who_writes_the_same_meanwhile_is_told(repo: frazil.Repository) -> None:
+def test_a_write_of_the_same_elements_meanwhile_conflicts(repo: frazil.Repository) -> None:
     session = repo.writable_session()
 
     def meddle(block: Any, block_id: Any = None) -> Any:

@@ -161,7 +161,7 @@ def test_chunks_that_were_never_written(kind: str, tmp_path: Path) -> None:
     check_identical(tmp_path / "a.nc", tmp_path)
 
 
-def test_a_fill_value_that_the_type_cannot_hold_is_dropped_and_told(tmp_path: Path) -> None:
+def test_a_fill_value_that_the_type_cannot_hold_is_dropped_and_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.nc"
     with netCDF4.Dataset(file, "w", format="NETCDF3_CLASSIC") as made:
         made.createDimension("x", 2)
@@ -180,7 +180,7 @@ def test_a_fill_value_that_the_type_cannot_hold_is_dropped_and_told(tmp_path: Pa
         assert root["nan"][:].tolist() == [1, 2]
 
 
-def test_missing_values_that_json_cannot_say(tmp_path: Path) -> None:
+def test_missing_values_that_json_cannot_express(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_CLASSIC") as made:
         made.createDimension("x", 2)
         for name, dtype in (("a", "f4"), ("b", "i2")):

@@ -148,7 +148,7 @@ def test_on_the_command_line(
             assert "--virtual-prefix" in capfd.readouterr().err
 
 
-def test_what_is_wrong_is_told_in_a_line(
+def test_errors_have_one_line(
     s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

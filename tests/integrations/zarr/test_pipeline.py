@@ -221,7 +221,7 @@ def test_arrays_pickle(tmp_path: Path) -> None:
     not hasattr(ArrayConfig, "read_missing_chunks") and "read_missing_chunks" not in ArrayConfig.__annotations__,
     reason="of zarr-python 3.2",
 )
-def test_missing_chunks_are_told() -> None:
+def test_missing_chunks_are_counted_in_the_error() -> None:
     a = zarr.create_array(MemoryStore(), shape=8, chunks=(2,), dtype="i4", config={"read_missing_chunks": False})
     a[:4] = 1
     same(a[:4], [1, 1, 1, 1])

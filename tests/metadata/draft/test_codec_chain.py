@@ -272,7 +272,7 @@ def filtered(*filters: dict[str, object], **more: object) -> Document:
 
 
 @pytest.mark.rule("Z6")
-def test_the_last_filter_says_the_byte_order() -> None:
+def test_the_last_filter_has_the_byte_order() -> None:
     big = {"id": "delta", "dtype": ">i4", "astype": ">i4"}
     assert filtered(big, big=True).chain()[-1] == BIG
     assert filtered({**big, "astype": "<i2"}, big=True).chain()[-1] == LITTLE

@@ -62,7 +62,7 @@ def dec2022_chains(draw: st.DrawFn) -> list[Extension]:
 
 @given(dec2022_chains())
 @pytest.mark.rule("D30")
-def test_what_december_2022_says_is_read_as_the_same_chain(chain: list[Extension]) -> None:
+def test_documents_of_december_2022_are_read_as_the_same_chain(chain: list[Extension]) -> None:
     made = emitted(chain, old=False)
     assert (made.compressor, made.filters, made.big) == (None, None, False)
     again = parse_chain(
@@ -114,7 +114,7 @@ def old_chains(draw: st.DrawFn) -> list[Extension]:
 
 @given(old_chains())
 @pytest.mark.rule("Z16")
-def test_what_the_old_dialect_says_is_read_as_the_same_chain(chain: list[Extension]) -> None:
+def test_documents_of_the_old_dialect_are_read_as_the_same_chain(chain: list[Extension]) -> None:
     made = emitted(chain, old=True)
     assert made.codecs == []
     again = parse_chain(
@@ -189,7 +189,7 @@ TRANSPOSE = codec("transpose", order=[1, 0, 2])
         ([codec("numcodecs.delta", dtype="<i2"), LITTLE], True, "codecs[0]"),
     ],
 )
-def test_what_a_dialect_cannot_say(chain: list[object], old: bool, path: str) -> None:
+def test_values_that_a_dialect_cannot_express(chain: list[object], old: bool, path: str) -> None:
     with pytest.raises(MetadataError) as caught:
         emit_chain([extension(value) for value in chain], ndim=3, itemsize=4, old=old)
     assert caught.value.path == path

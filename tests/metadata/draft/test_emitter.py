@@ -55,7 +55,7 @@ def test_a_new_document_has_all_members_and_no_more() -> None:
 
 
 @pytest.mark.rule("X4a", "X4b", "X2", "Z11")
-def test_what_the_dialects_say_differently() -> None:
+def test_differences_between_the_dialects() -> None:
     big = Extension("bytes", {"endian": "big"})
     metadata = array(codecs=[sharded(codecs=[big.to_json(), GZIP.to_json()])], chunk_grid=RegularGrid((10, 8)))
     new, old = written(metadata, old=False), written(metadata, old=True)

@@ -72,7 +72,7 @@ def test_new_entry_points() -> None:
         ("https://purl.org/zarr/spec/core/3.0", False),
     ],
 )
-def test_the_drafts_are_told_from_the_final_version(value: Json, draft: bool) -> None:
+def test_the_drafts_are_distinguished_from_the_final_version(value: Json, draft: bool) -> None:
     assert is_draft_entry(value) == draft
 
 
@@ -229,7 +229,7 @@ def test_json_is_written_and_read_back(document: dict[str, Json]) -> None:
 
 @pytest.mark.rule("D34", "D39")
 @pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}'])
-def test_what_is_no_json_is_told_with_its_key(value: bytes) -> None:
+def test_errors_for_invalid_json_name_its_key(value: bytes) -> None:
     with pytest.raises(MetadataError) as caught:
         read_document(value, "x/zarr.json")
     assert caught.value.key == "x/zarr.json"

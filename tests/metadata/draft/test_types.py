@@ -296,7 +296,7 @@ def test_bad_structs_are_refused(fields: list[Json], path: str, word: str, old: 
 
 
 @BOTH
-def test_unknown_types_of_fields_are_told_with_their_place(old: bool) -> None:
+def test_errors_for_unknown_types_of_fields_name_the_field(old: bool) -> None:
     with refused("data_type.type[1][1]", "<x4", kind=UnknownExtensionError):
         read(entry(PURL + "struct", [["a", "<i4"], ["b", "<x4"]]), old)
 

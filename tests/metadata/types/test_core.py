@@ -108,7 +108,7 @@ def test_what_is_no_dtype_is_refused(dtype):
         CORE_EXTENSIONS.from_numpy(dtype)
 
 
-def test_unknown_names_are_told_with_the_known():
+def test_errors_for_unknown_names_list_known_names():
     for name in ("text", "numpy.complex256", "urn:example:datetime"):
         with refused(
             "data_type",

@@ -86,7 +86,7 @@ def test_fill_values_of_text() -> None:
             data_type.parse_fill(bad)  # type: ignore[arg-type]
 
 
-def test_code_points_that_json_cannot_say_are_refused() -> None:
+def test_code_points_that_json_cannot_express_are_refused() -> None:
     data_type = CORE_EXTENSIONS.from_numpy("U2")
     for units in ([0xD83E, 0xDDCA], [0x110000, 0]):
         with refused("fill_value", "Unicode text"):

@@ -133,7 +133,7 @@ def test_documents_there_and_back(dtype: np.dtype[np.generic], name: str, data: 
         ([("n", [("a", "i4", 2)])], "the sub-array 'a'"),
     ],
 )
-def test_what_documents_cannot_say_is_refused_when_written(dtype: object, word: str) -> None:
+def test_values_that_documents_cannot_express_are_refused_when_written(dtype: object, word: str) -> None:
     with refused("data_type", word):
         struct(dtype).to_json()
 

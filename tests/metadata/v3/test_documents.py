@@ -313,7 +313,7 @@ def test_a_node_is_an_array_or_a_group():
 
 
 @pytest.mark.rule("K1")
-def test_the_draft_is_told_apart():
+def test_the_draft_is_distinguished():
     document: dict[str, Json] = {
         "zarr_format": "https://purl.org/zarr/spec/core/3.0",
         "metadata_encoding": {"type": "json"},
@@ -337,7 +337,7 @@ def test_the_draft_is_told_apart():
         ({"chunk_key_encoding": "suffix"}, "chunk_key_encoding", ["suffix", "default, v2"]),
     ],
 )
-def test_unknown_extensions_are_told_with_the_known(changes, path, words):
+def test_errors_for_unknown_extensions_list_known_ones(changes, path, words):
     with refused(path, *words, kind=UnknownExtensionError):
         parse_node(array_document(**changes))
 

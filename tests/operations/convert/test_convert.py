@@ -141,7 +141,7 @@ class Secret(BytesToBytes):
         return data[::-1]
 
 
-def test_all_that_cannot_be_said_is_told_at_once() -> None:
+def test_one_error_lists_all_that_cannot_be_converted() -> None:
     store, registry = MemoryStore(), DEFAULT_REGISTRY.with_codec(Secret)
     root = frazil.create_group(store, registry=registry)
     root.create_array("names", shape=(2, 2), dtype="i4", codecs=[Zstd(1)], dimension_names=("y", None))
@@ -375,7 +375,7 @@ def test_zarr_python_2_reads_what_frazil_made_and_converted(tmp_path: Path) -> N
 # --- messages and costs --------------------------------------------------------------------------------------------------------------
 
 
-def test_dry_run_says_the_same_and_writes_nothing() -> None:
+def test_dry_run_reports_the_same_and_writes_nothing() -> None:
     for destination in (None, MemoryStore()):
         store = fill(MemoryStore())
         store.set("level1/shards/c/9/9", b"outside the array")
@@ -419,7 +419,7 @@ def test_large_objects_do_not_lie_in_memory_together() -> None:
     assert_same(store, counting.inner)
 
 
-def test_a_store_that_fails_says_so_and_the_next_run_finishes() -> None:
+def test_a_store_that_fails_is_an_error_and_the_next_run_finishes() -> None:
     for operation, kind in itertools.product(("fetch", "put_many", "list"), ("fail", "cut", "lose")):
         for call in range(1, 8):
             if (operation, kind) in {("fetch", "lose"), ("list", "cut"), ("list", "lose")}:

@@ -111,7 +111,7 @@ def test_between_the_dialects_of_the_draft(archives: dict[str, Archive], tmp_pat
         assert_same(old, target)
 
 
-def test_what_december_2022_cannot_say_is_refused_or_encoded_anew(archives: dict[str, Archive]) -> None:
+def test_arrays_that_december_2022_cannot_express_are_refused_or_encoded_again(archives: dict[str, Archive]) -> None:
     old, store = archives[OLD].hierarchy("core"), MemoryStore()
     with pytest.raises(ConversionError) as caught:
         frazil.convert(old, store, zarr_format="draft")

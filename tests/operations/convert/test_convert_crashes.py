@@ -218,7 +218,7 @@ def test_another_dialect_after_an_interruption(tmp_path: Path) -> None:
         assert JOURNAL_NAME not in store.list()
 
 
-def test_a_note_of_something_else_is_told(tmp_path: Path) -> None:
+def test_another_journal_is_an_error(tmp_path: Path) -> None:
     store = fill(MemoryStore())
     for value in (b"{", b"[]", b'{"frazil_convert": 2}', b'{"frazil_convert": 1, "from": [3], "to": true}'):
         store.set(JOURNAL_NAME, value)

@@ -173,7 +173,7 @@ def test_opaque_bytes_have_the_name_that_programs_of_the_dialect_read() -> None:
 
 
 @pytest.mark.parametrize("target", ["draft", "draft-2021"])
-def test_what_says_nothing_is_dropped(target: str) -> None:
+def test_codecs_and_names_without_effect_are_dropped(target: str) -> None:
     store, to = MemoryStore(), MemoryStore()
     idle = {"name": "transpose", "configuration": {"order": [0]}}
     options = {"data": VALUES, "chunks": 2, "dimension_names": [None]}

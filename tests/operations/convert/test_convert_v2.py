@@ -97,7 +97,7 @@ def test_an_array_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "zarr.json").exists()
 
 
-def test_what_lies_in_the_way(tmp_path: Path) -> None:
+def test_an_existing_document_is_not_replaced(tmp_path: Path) -> None:
     fill(tmp_path, 2)
     (tmp_path / "texts/zarr.json").write_bytes(b"{}")
     with pytest.raises(AlreadyExistsError):

@@ -64,7 +64,7 @@ def test_xarray_sees_the_same_values(
         ).attrs.get("_FillValue")
 
 
-def test_names_of_dimensions_stay_where_an_array_is_encoded_anew(tmp_path: Path) -> None:
+def test_names_of_dimensions_stay_where_an_array_is_encoded_again(tmp_path: Path) -> None:
     root = frazil.create_group(tmp_path / "a.zarr")
     root.create_array(
         "v",

@@ -89,7 +89,7 @@ def test_chunks_are_fetched_once_and_indexes_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_a_damaged_index_is_told_and_the_source_stays(location: str) -> None:
+def test_a_damaged_index_is_an_error_and_the_source_stays(location: str) -> None:
     store, to = MemoryStore(), MemoryStore()
     sharded(store, [(INDEXES[1], location)], [(0, 0), (20, 30)])
     key = next(key for key in store.list() if key.startswith("c/"))
@@ -110,7 +110,7 @@ def test_a_damaged_index_is_told_and_the_source_stays(location: str) -> None:
     assert caught_short.value.key == key
 
 
-def test_an_inner_chunk_that_reaches_into_the_index_is_told_and_nothing_is_written() -> None:
+def test_an_inner_chunk_that_overlaps_the_index_is_an_error_and_nothing_is_written() -> None:
     store, to = MemoryStore(), MemoryStore()
     codecs = [ShardingIndexed((2,), [Bytes("little")], [Bytes("little"), Crc32c()])]
     frazil.create_array(store, shape=(4,), dtype="u1", chunks=(4,), codecs=codecs)
@@ -123,7 +123,7 @@ def test_an_inner_chunk_that_reaches_into_the_index_is_told_and_nothing_is_writt
     assert store.get("c/0") == shard
 
 
-def test_what_no_transformer_can_be_is_encoded_anew_or_refused() -> None:
+def test_shards_that_no_transformer_can_have_are_encoded_again_or_refused() -> None:
     store, to = MemoryStore(), MemoryStore()
     sharding = ShardingIndexed((2, 3), [Bytes("little")])
     frazil.create_array(store, path="around", shape=(4, 6), dtype="i4", chunks=(4, 6), codecs=[sharding, Gzip(1)])

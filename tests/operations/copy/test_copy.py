@@ -364,7 +364,7 @@ def test_what_is_there_is_replaced_only_where_that_is_wanted(tmp_path: Path, sou
     assert not (tmp_path / "target" / "other").exists()
 
 
-def test_keys_that_a_disk_cannot_have_are_told(tmp_path: Path) -> None:
+def test_keys_that_a_disk_cannot_have_are_errors(tmp_path: Path) -> None:
     for names in (["a", "a/b"], ["x.__lock"], ["n" * 300]):
         memory = MemoryStore()
         for name in names:

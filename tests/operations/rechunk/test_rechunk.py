@@ -158,7 +158,7 @@ def test_elements_that_are_fill_value_are_not_stored() -> None:
     assert target.list() == ["c/2/2", "zarr.json"]
 
 
-def test_nobody_finds_it_before_it_is_whole() -> None:
+def test_the_target_is_not_found_before_it_is_complete() -> None:
     target = MemoryStore()
     seen: list[bool] = []
 

@@ -50,7 +50,7 @@ def test_a_branch_that_is_followed(tmp_path: Path) -> None:
         assert list(frazil.open_group(server.url)) == ["later", "level1"]
 
 
-def test_stored_copies_are_made_anew() -> None:
+def test_stored_copies_are_created_again() -> None:
     store = MemoryStore()
     root = frazil.create_group(store)
     fill(root)

@@ -55,7 +55,7 @@ def status(method: str, target: str, **headers: str) -> int:
 @given(
     KEYS, st.sampled_from(["", "http://127.0.0.1:8000", "HTTPS://example.org"]), st.sampled_from(["", "?", "?a=/../b"])
 )
-def test_every_key_can_be_asked_for(key: str, host: str, query: str) -> None:
+def test_every_key_can_be_requested(key: str, host: str, query: str) -> None:
     request = ask("GET", f"{host}/{quote(key)}{query}")
     assert isinstance(request, Request)
     assert request.key == key
@@ -208,7 +208,7 @@ def test_absurd_numbers(text: str, span: tuple[int, int] | None) -> None:
 
 
 @given(SIZES, SIZES)
-def test_what_the_answer_says_of_itself(size: int, first: int) -> None:
+def test_headers_of_the_answer(size: int, first: int) -> None:
     answer = answer_value(parsed(Range=f"bytes={first}-"), size, TAG)
     fields = dict(answer.headers)
     if answer.span is None:

@@ -262,7 +262,7 @@ def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.M
         assert Client(server).request("/c/0").body == bytes(5000)
 
 
-def test_errors_are_one_line_whatever_they_say(
+def test_errors_have_one_line_whatever_their_message(
     stores: dict[str, Store], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Odd(CountingStore):

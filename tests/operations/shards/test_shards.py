@@ -125,7 +125,7 @@ def test_codecs_around_shards_and_shards_in_shards() -> None:
     assert all(shard.nbytes == len(store.get(shard.key) or b"") for shard in found)
 
 
-def test_only_indexes_are_read_and_damage_is_told() -> None:
+def test_only_indexes_are_read_and_damage_is_reported() -> None:
     store, array = sharded()
     counting = CountingStore(store)
     opened = frazil.open_array(counting)

@@ -70,7 +70,7 @@ def test_nothing_is_wrong_with_ours(zarr_format: int | str, decode: bool) -> Non
     assert frazil.validate(store, path="empty", decode=decode).ok
 
 
-def test_documents_keys_and_what_lies_below_a_bad_document() -> None:
+def test_documents_keys_and_nodes_below_a_bad_document() -> None:
     store = fill(MemoryStore())
     store.set("notes.txt", b"x")
     store.set("level1/chunks/c/9/0", b"x")  # outside of the grid
@@ -204,7 +204,7 @@ def test_shards_within_shards(around: tuple[object, ...]) -> None:
     assert ("inner shard number 0" in problem.message) == (not around)
 
 
-def test_what_cannot_be_fetched_is_told_and_the_rest_is_looked_at() -> None:
+def test_values_that_cannot_be_fetched_are_reported_and_the_rest_is_checked() -> None:
     class Broken(BufferedStore):
         def fetch(self, names: Sequence[str], spans: Columns, **options: object) -> Fetched:
             if "c/0/1" in names and len(spans):
@@ -219,7 +219,7 @@ def test_what_cannot_be_fetched_is_told_and_the_rest_is_looked_at() -> None:
     ]
 
 
-def test_no_chunk_is_read_unless_it_is_asked_for() -> None:
+def test_no_chunk_is_read_unless_requested() -> None:
     store, array = sharded()
     counting = CountingStore(store)
     assert frazil.validate(counting).ok

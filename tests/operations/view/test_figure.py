@@ -129,7 +129,7 @@ def test_a_colour_bar_has_every_colour_in_order() -> None:
         assert places(strip, written(text_coverage(text, 10)))
 
 
-def test_a_legend_says_what_values_mean() -> None:
+def test_a_legend_has_the_meanings_of_values() -> None:
     colours = np.array([[10, 20, 30], [40, 50, 60], [70, 80, 90]], np.uint8)
     drawn = legend(colours, np.array([-1, 0.5, 3e12]), {-1.0: "land"}, 300, 10)
     tops = [np.argwhere((drawn == colour).all(axis=2))[0].tolist() for colour in colours[::-1]]

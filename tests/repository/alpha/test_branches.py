@@ -410,7 +410,7 @@ def test_foreign_folders_and_files_in_refs() -> None:
 
 
 @pytest.mark.parametrize("listable", [True, False])
-def test_a_tip_is_known_by_what_its_file_says(listable: bool) -> None:
+def test_a_tip_is_identified_by_the_content_of_its_file(listable: bool) -> None:
     inner = MemoryStore()
     files, first = created(inner if listable else Without(inner, listable=False))
     second = put_snapshot(files, 2, [1])

@@ -299,7 +299,7 @@ def test_data_types_outside_the_list(dtype: object, label: str, hint: str) -> No
 @pytest.mark.parametrize(
     "dtype", ["r24", "M8[25ms]", "m8[D]", "U5", "S1", np.dtype([("a", "<i2"), ("b", "<f4"), ("c", "S3")])]
 )
-def test_other_data_types_are_held_as_their_documents_say_them(dtype: object) -> None:
+def test_other_data_types_are_kept_as_in_their_documents(dtype: object) -> None:
     metadata = an_array(dtype)
     data = stored(from_metadata(metadata))
     assert data.data_type not in DATA_TYPES
@@ -308,7 +308,7 @@ def test_other_data_types_are_held_as_their_documents_say_them(dtype: object) ->
 
 
 @pytest.mark.parametrize("name", ["no-such", '{"name": "no-such", "configuration": {"a": 1}}', "{", '{"name": 5}', "Ü"])
-def test_a_data_type_that_nobody_knows_is_told(name: str) -> None:
+def test_an_unknown_data_type_is_an_error(name: str) -> None:
     data = from_metadata(an_array("r24"))._replace(data_type=name)
     with pytest.raises((UnknownExtensionError, MetadataError)):
         to_metadata(data, None, CORE_EXTENSIONS)
@@ -394,7 +394,7 @@ def test_groups_with_more_members() -> None:
     assert caught.value.path == "mine"
 
 
-def test_what_no_document_may_say() -> None:
+def test_values_that_no_document_may_have() -> None:
     data = from_metadata(an_array())
     for changed, path in (
         (data._replace(shape=(2**63, 1)), "shape[0]"),

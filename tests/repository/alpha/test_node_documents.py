@@ -38,7 +38,7 @@ def test_members_are_what_each_node_is(repo: frazil.Repository) -> None:
     assert members["a/v"].attrs["long"] == "y" * 200
 
 
-def test_nobody_sees_what_is_done_to_the_attributes_of_another(repo: frazil.Repository) -> None:
+def test_changed_attributes_are_not_shared(repo: frazil.Repository) -> None:
     session = repo.readonly_session()
     members = dict(session.root.members(max_depth=None))
     for path in ("a", "a/t", "a/v"):
@@ -67,7 +67,7 @@ def test_changes_show_beside_what_is_remembered(repo: frazil.Repository) -> None
     assert before["a/t"].attrs["units"] == "K"
 
 
-def test_a_codec_that_is_not_known_is_told_of_at_each_opening(repo: frazil.Repository, tmp_path: Path) -> None:
+def test_an_unknown_codec_is_an_error_at_each_opening(repo: frazil.Repository, tmp_path: Path) -> None:
     other = frazil.Repository.create(tmp_path / "r", durable=False)
     with other.transaction("main", message="odd") as root:
         root.create_array(

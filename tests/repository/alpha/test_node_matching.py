@@ -32,7 +32,7 @@ def test_a_rename_is_seen(compatible: str | None) -> None:
 
 
 @pytest.mark.parametrize("compatible", COMPATIBLE)
-def test_a_node_that_was_made_anew_is_another_one(compatible: str | None) -> None:
+def test_a_node_that_was_created_again_is_another_one(compatible: str | None) -> None:
     """Without the flag the id of `b` is assigned again."""
     repo = repository(compatible)
     old = repo.lookup("main")

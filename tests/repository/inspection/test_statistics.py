@@ -215,7 +215,7 @@ def test_objects_are_shown(create: Create) -> None:
 @formats
 @pytest.mark.parametrize("folder", ["snapshots/", "manifests/", "chunks/"])
 @pytest.mark.parametrize("damage", ["absent", "torn"])
-def test_damage_is_told_and_nothing_is_touched(create: Create, folder: str, damage: str) -> None:
+def test_damage_is_reported_and_nothing_is_changed(create: Create, folder: str, damage: str) -> None:
     for number in range(3):
         store = MemoryStore()
         repo = create(store)

@@ -82,5 +82,5 @@ def test_extents_come_back(chunks: list[Chunk]) -> None:
         ((0, 0), (1, 1), (4,), (4,)),
     ],
 )
-def test_foreign_extents_say_nothing(extents: tuple[tuple[int, ...], ...]) -> None:
+def test_foreign_extents_are_ignored(extents: tuple[tuple[int, ...], ...]) -> None:
     assert read_extents(extents, 2) is None

@@ -162,7 +162,7 @@ def test_what_was_written_before_the_rest_loads_nothing_of_it() -> None:
     assert manifests.loaded == {5}
 
 
-def test_a_part_that_was_written_anew_without_a_chunk() -> None:
+def test_a_part_that_was_written_again_without_a_chunk() -> None:
     large = [{(place * 10 + by,): b"old" for by in range(10)} for place in range(5)]
     manifests = Manifests([*large, {(20 + by,): b"old" for by in range(10) if by != 3}], 1)
     old = manifests.listed(range(5), (50,), free=True)

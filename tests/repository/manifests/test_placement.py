@@ -184,7 +184,7 @@ def go_on(draw: st.DrawFn, repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("freedoms", [False, True])
-@search(share=3)
+@search(slowness=3)
 @given(st.data())
 def test_histories(freedoms: bool, data: st.DataObject) -> None:
     grids = data.draw(st.lists(chunk_grids, min_size=1, max_size=3))
@@ -198,7 +198,7 @@ foreign_extents = st.sampled_from(
 
 
 @pytest.mark.parametrize(("freedoms", "trusted"), [(False, False), (True, False), (True, True)])
-@search(share=3)
+@search(slowness=3)
 @given(st.data())
 def test_histories_that_go_on_from_what_others_wrote(freedoms: bool, trusted: bool, data: st.DataObject) -> None:
     draw = data.draw
@@ -287,7 +287,7 @@ def test_one_reference_more_loads_nothing() -> None:
         assert placed.unlisted == frozenset()
 
 
-def test_a_shrunk_grid_drops_what_lies_outside_unread() -> None:
+def test_a_shrunk_grid_drops_manifests_outside_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
     ids = [reference.id for reference in base.manifests]
     change = base._replace(grid=(10, 1000))

@@ -302,7 +302,7 @@ def seen_in(base: State, state: State, ours: PlainSession, reads: Reads) -> list
 
 @settings(max_examples=200, deadline=None)
 @given(sides(), st.lists(st.integers(0, 47), min_size=1, max_size=4))
-def test_what_was_read_has_not_changed_where_none_is_told(
+def test_reads_are_the_same_if_no_conflict_is_found(
     drawn: tuple[State, PlainSession, PlainSession], seen: list[int]
 ) -> None:
     base, ours, theirs = drawn

@@ -65,7 +65,7 @@ def test_what_comes_back_is_where_chunks_are() -> None:
     assert len(pickle.dumps(wrote(fork, "b", slice(0, 20_000), 1))) < 3000
 
 
-def test_two_that_wrote_one_chunk_are_told() -> None:
+def test_two_forks_that_wrote_one_chunk_conflict() -> None:
     session = begun(a={"shape": (9, 9), "chunks": (3, 3)}, b={"shape": (), "chunks": ()})
     fork = fork_for_many(session)
     parts = [wrote(fork, "a", (slice(0, 6), slice(0, 3)), 1), wrote(fork, "a", (3, 0), 2), wrote(fork, "b", (), 3)]

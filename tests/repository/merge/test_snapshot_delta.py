@@ -161,7 +161,7 @@ def test_nodes_are_followed_by_their_ids() -> None:
     )
 
 
-def test_nodes_are_told_by_path_alone_where_ids_say_nothing() -> None:
+def test_nodes_are_matched_by_path_if_ids_are_unknown() -> None:
     files = empty_files()
     old = nodes(group(1, "/g"), array(2, "/t"), group(5, "/x"))
     new = nodes(group(1, "/h"), array(7, "/t", shape=(4, 6)), array(5, "/x"))

@@ -260,7 +260,7 @@ def test_an_error_of_the_disk_is_no_damage(tmp_path: Path) -> None:
             look()
 
 
-def test_main_that_says_it_is_deleted(tmp_path: Path) -> None:
+def test_a_branch_file_that_deletes_main(tmp_path: Path) -> None:
     """No operation writes that. It verified as sound, and a collection removed all that main alone leads to."""
     repo = filled(tmp_path)
     tip = repo.lookup("main")

@@ -35,7 +35,7 @@ def coordinates_of(rank: int) -> st.SearchStrategy[tuple[int, ...]]:
     return small | st.tuples(*[st.integers(0, 2**32 - 1)] * rank)
 
 
-@search(share=2)
+@search(slowness=2)
 @given(st.data(), st.integers(0, 4))
 def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
     changed, model = ChangedReferences(rank), dict[tuple[int, ...], int]()
@@ -69,7 +69,7 @@ def test_a_copy_goes_its_own_way() -> None:
     assert copy.find(np.array([[1]])).tolist() == [2]
 
 
-def test_own_rows_of_a_fork_are_told_after_pickling() -> None:
+def test_own_rows_of_a_fork_are_kept_after_pickling() -> None:
     changed = ChangedReferences(1)
     changed.set(rows_at([(1,), (2,), (3,)], 1, 1))
     changed.inherited = changed.count

@@ -44,7 +44,7 @@ def changed_session(repo: frazil.Repository, tmp_path: Path) -> frazil.Session:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_single_chunks_lie_where_columns_say(tmp_path: Path, packed: bool) -> None:
+def test_single_chunks_are_located_as_in_columns(tmp_path: Path, packed: bool) -> None:
     where = frazil.Repository.create(
         MemoryStore(), chunk_packing="auto" if packed else "off", virtual_prefixes=[f"file://{tmp_path}/"]
     )
@@ -121,7 +121,7 @@ def test_a_chunk_that_was_removed_is_not_found_where_it_was() -> None:
     assert other[...].tolist() == [0, 0, 0, 0, 1, 1]
 
 
-@search(share=2)
+@search(slowness=2)
 @given(
     width=st.sampled_from([1, 3, 700]),
     serializable=st.booleans(),

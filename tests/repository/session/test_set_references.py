@@ -53,7 +53,7 @@ def test_it_is_copied_whole_and_read_in_parts(where: str, file: Path, tmp_path: 
     assert np.array_equal(root["b"][1, 7:9], VALUES[1, 7:9])
 
 
-def test_the_file_stays_when_one_of_its_chunks_is_written_anew(file: Path) -> None:
+def test_the_file_stays_when_one_of_its_chunks_is_written_again(file: Path) -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     session = with_adopted(repo, file)

@@ -154,7 +154,7 @@ def test_two_prefixes_of_one_store_are_asked_together(sea: Sea) -> None:
     "outside",
     ["s3://nearby/d.bin", "s3://near/../d.bin", "https://far.example/d.bin", "s3://a:b@near/d.bin", "file:///d.bin"],
 )
-def test_what_lies_outside_is_refused_before_anything_is_asked(sea: Sea, outside: str) -> None:
+def test_urls_outside_are_refused_before_any_request(sea: Sea, outside: str) -> None:
     places, spans = open_containers(sea.prefixes), np.array([(0, 0, 1), (1, 0, 1)], np.int64)
     with pytest.raises(InvalidInputError):
         places.fetch(["s3://near/d.bin", outside], spans)
@@ -195,7 +195,7 @@ def test_another_etag_is_an_error(sea: Sea, url: str) -> None:
     )
 
 
-def test_what_became_of_it_is_told(sea: Sea) -> None:
+def test_a_changed_or_erased_source_is_an_error(sea: Sea) -> None:
     sea.refer("s3://near/d.bin")
     sea.near.inner.set("d.bin", bytes(201))
     with pytest.raises(DataError, match="it had 200 bytes and has 201"):

@@ -53,7 +53,7 @@ def document_of(store: Store, key: str) -> dict[str, object]:
 
 
 @everywhere
-def test_documents_say_what_was_set() -> None:
+def test_documents_contain_the_set_values() -> None:
     store = new_session()
     store.set("a/zarr.json", array(4, 6, fill_value=7, attributes={"b": [1, None]}, dimension_names=["x", None]))
     with pytest.warns(UserWarning, match="cannot hold consolidated_metadata of"):
@@ -237,7 +237,7 @@ def test_keys_that_there_are_not(key: str) -> None:
         ("g/foo", 'documents are "zarr.json" and "group/array/zarr.json"'),
     ],
 )
-def test_hints_say_which_keys_there_are(key: str, hint: str) -> None:
+def test_hints_describe_the_keys_of_a_node(key: str, hint: str) -> None:
     store = filled(
         a__zarr_json=array(4, 5, chunks=(1, 2)), s__zarr_json=array(), e__zarr_json=array(0), g__zarr_json=group()
     )

@@ -51,7 +51,7 @@ def test_the_key_that_is_there(keys: DraftKeys, there: tuple[str, ...]) -> None:
     assert store.get(expected) is None
 
 
-def test_a_chunk_that_somebody_else_wrote_meanwhile(keys: DraftKeys) -> None:
+def test_a_chunk_that_another_writer_wrote_meanwhile(keys: DraftKeys) -> None:
     store = MemoryStore()
     chunk = plain_chunks(store, "d/", keys, 0)
     store.set("d/" + keys.also, b"theirs")

@@ -181,7 +181,7 @@ def test_validating_asks_for_the_version() -> None:
     assert store.get("a") is None
 
 
-def test_files_and_memory_are_validated_unless_told() -> None:
+def test_files_and_memory_are_validated_by_default() -> None:
     for validate, seen in ((None, b"new"), (True, b"new"), (False, b"old")):
         inner = MemoryStore()
         store = CachingStore(inner, 1000, validate=validate)
@@ -198,7 +198,7 @@ def test_parts_of_two_versions_are_not_mixed() -> None:
     assert store.get_partial_values([("a", (0, 4)), ("a", (10, 5))]) == [b"some", b"new"], "the second is not kept"
 
 
-def test_an_expected_version_is_fetched_anew() -> None:
+def test_an_expected_version_is_fetched_again() -> None:
     inner, store = cached(validate=False)
     store.get("a")
     inner.set("a", b"something new")

@@ -126,7 +126,7 @@ def test_stores_share_nothing(folder: Path) -> None:
     assert len(files(folder)) == 2
 
 
-def test_a_store_that_does_not_say_which_it_is(folder: Path) -> None:
+def test_a_store_without_an_identity(folder: Path) -> None:
     class Nameless(WrappedStore):
         pass
 
@@ -255,7 +255,7 @@ def test_a_file_that_is_not_as_it_was_written_is_not_believed(folder: Path, dama
 
 
 @given(st.text(max_size=80) | st.from_regex(r"[0-9a-f]{29}\.(-|[0-9a-f]*)\.[0-9]+\.[0-9]+\.[0-9]+", fullmatch=True))
-def test_names_of_files_say_what_is_in_them(name: str) -> None:
+def test_names_of_files_identify_their_content(name: str) -> None:
     entry = parse_name("abc", name)
     assert entry is None or (entry.name == name or int(name.split(".")[2]) == entry.start)
     for version in (None, b"", b"x" * 64):

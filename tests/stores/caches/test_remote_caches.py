@@ -26,7 +26,7 @@ def s3_store(url: str = "s3://b/p", **options: object) -> ObjectStore:
     return ObjectStore(url, **{"region": "us-east-1", **KEYS, **options})
 
 
-def test_places_are_told_apart_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locations_are_distinguished_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("obstore")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
@@ -57,7 +57,7 @@ def test_places_are_told_apart_without_credentials(monkeypatch: pytest.MonkeyPat
     assert s3_store().identity not in found
 
 
-def test_a_store_in_obstores_memory_is_told_from_no_other() -> None:
+def test_a_store_in_obstores_memory_has_no_identity() -> None:
     memory = pytest.importorskip("obstore.store").MemoryStore
     assert ObjectStore(memory()).identity is None
 

@@ -79,7 +79,7 @@ def test_writers_exclude_each_other() -> None:
     assert not any(most)
 
 
-def test_an_object_has_one_guard_as_long_as_somebody_has_it() -> None:
+def test_an_object_has_one_guard_while_it_is_referenced() -> None:
     inner = object()
     guard = guard_of(inner)
     assert guard_of(inner) is guard

@@ -352,7 +352,7 @@ def test_many_are_created_in_one_call(tmp_path: Path, sync: bool, lacks: tuple[s
     assert not any(name.endswith(".__lock") for _, _, names in os.walk(tmp_path) for name in names)
 
 
-def test_a_folder_that_cannot_be_synced_is_told_of_each_name(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_synced_is_an_error_of_each_name(tmp_path: Path) -> None:
     require_filters()
     store = LocalStore(tmp_path, sync=True)
     assert store.create("a/0", b"")

@@ -105,7 +105,7 @@ def test_erasing_in_a_container_that_is_not_there_is_an_error(azure: Azure, s3: 
 @pytest.mark.parametrize(
     ("code", "hint"), [("RequestTimeTooSkewed", "clock"), ("ExpiredToken", "expired"), ("AccessDenied", "permissions")]
 )
-def test_a_refusal_says_what_to_check(code: str, hint: str) -> None:
+def test_a_refusal_hints_what_to_check(code: str, hint: str) -> None:
     with scripted(lambda _: [answer(403, f"<Error><Code>{code}</Code></Error>".encode())]) as server:
         for call in (at(server).get, at(server).erase, at(server).exists):
             with pytest.raises(StoreError, match=code) as caught:

@@ -159,7 +159,7 @@ def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
     assert "If-None-Match" in error.hint
 
 
-def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
+def test_the_error_for_a_write_mentions_its_lost_answer(s3: S3) -> None:
     """Also if reading back fails, too: a read error would suggest that nothing had been written."""
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT .", "lost answer", None)
@@ -204,7 +204,7 @@ def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
         assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)
 
 
-def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
+def test_a_refused_part_is_an_error(s3: S3) -> None:
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT partNumber=1", "403", None)
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})

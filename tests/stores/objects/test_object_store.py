@@ -128,7 +128,7 @@ def test_tokens_do_not_tell_servers_apart(monkeypatch: pytest.MonkeyPatch) -> No
     assert "known" in store.server
 
 
-def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_in_different_forms_are_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     store = ObjectStore("s3://bucket/a", endpoint="http://127.0.0.1:9", skip_signature=True)
@@ -155,7 +155,7 @@ def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) 
     assert elsewhere.identity != store.identity
 
 
-def test_no_request_is_under_way_when_a_failure_is_told() -> None:
+def test_no_request_is_active_when_a_failure_is_raised() -> None:
     store, begun, done = ObjectStore(obstore.store.MemoryStore()), Event(), []
 
     def request(number: int) -> None:
@@ -258,7 +258,7 @@ def test_a_part_of_what_comes_whole_does_not_hold_the_whole(tmp_path: Path) -> N
     assert (len(buffer), len(buffer.obj)) == (10, 10)  # type: ignore[arg-type]
 
 
-def test_a_server_that_is_not_there_is_told_at_once() -> None:
+def test_a_missing_server_is_an_error_at_once() -> None:
     store = ObjectStore(
         "s3://bucket/a",
         endpoint="http://127.0.0.1:9",
@@ -274,7 +274,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-def test_a_fork_is_told_to_open_it_again() -> None:
+def test_a_fork_must_open_it_again() -> None:
     store = ObjectStore(obstore.store.MemoryStore())
     store.set("a", b"1")
     child = os.fork()
@@ -361,7 +361,7 @@ def test_keys_that_a_busy_server_left_are_erased_then(code: str) -> None:
             at(server).erase_values(["0", "1"])
 
 
-def test_a_key_that_may_not_be_erased_is_told_as_such() -> None:
+def test_a_key_that_may_not_be_erased_is_an_error() -> None:
     with scripted(closing([erased(None, "AccessDenied")])) as server:
         with pytest.raises(StoreError, match="does not permit it") as caught:
             at(server).erase_values(["0", "1"])

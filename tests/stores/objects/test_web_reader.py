@@ -109,12 +109,12 @@ def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
 @pytest.mark.parametrize(
     "content_range", ["bytes 0-99/100", "bytes 0-9/*", "bytes 11-20/100", "bytes 10-29/100", "bytes 10-", ""]
 )
-def test_another_range_than_the_one_asked_for(content_range: str) -> None:
+def test_another_range_than_the_requested_one(content_range: str) -> None:
     with scripted(lambda _: answer(206, BODY[10:20], Content_Range=content_range or None, ETag='"1"')) as server:
         refused(ObjectStore(server.url, **QUICK), 10, 10)
 
 
-def test_a_part_that_nobody_asked_for_is_not_the_whole() -> None:
+def test_an_unrequested_part_is_not_the_whole() -> None:
     def script(request: Request) -> bytes:
         assert "range" not in request.headers
         content_range = "bytes 0-9/100" if request.path == "/a" else "bytes 0-9/10"
@@ -241,7 +241,7 @@ def serves(files: MemoryStore) -> object:
     return script
 
 
-def test_a_redirect_is_told_of() -> None:
+def test_a_redirect_is_reported() -> None:
     with scripted(serves(hierarchy())) as there:  # type: ignore[arg-type]
         target = f"{there.url}/x.zarr"
         with scripted(lambda request: answer(302, Location=f"{target}{request.path}?signature=secret")) as here:
@@ -262,7 +262,7 @@ def test_a_redirect_is_told_of() -> None:
                     frazil.open_array(ObjectStore(here.url, redirects=[there.url + other]))
 
 
-def test_a_redirect_is_told_of_once_to_many_threads() -> None:
+def test_a_redirect_of_many_threads_is_reported_once() -> None:
     client = WebClient("http://here.example", WebConnections(WebOptions()), None)
     barrier, told, count = Barrier(8), deque[tuple[str, str]](), 200
 
@@ -452,7 +452,7 @@ def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
 @pytest.mark.parametrize(
     "proxy", ["http://user:sec/ret@127.0.0.1:9", "http://user:sec]ret@[127.0.0.1:9", "socks5://user:secret@127.0.0.1:9"]
 )
-def test_a_proxy_that_is_no_url_is_told_as_such(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_no_url_is_an_error(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing of it is shown, as any part may be one of the password."""
     monkeypatch.setenv("http_proxy", proxy)
     error = refused(ObjectStore("http://nowhere.invalid", **QUICK), match="the URL of the proxy cannot be used")

@@ -150,7 +150,7 @@ def test_locations(make: Callable[[], Any]) -> None:
     assert sorted(frazil.open_group(place)) == ["a"]
 
 
-def test_what_is_no_location_is_told_of_adapt() -> None:
+def test_errors_for_unknown_locations_suggest_adapt() -> None:
     error = refusal(InvalidInputError, lambda: frazil.open_array(Table()))  # type: ignore[arg-type]
     assert "frazil.stores.adapt" in (error.hint or "")
 

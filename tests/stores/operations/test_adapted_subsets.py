@@ -92,7 +92,7 @@ def test_every_method_over_every_subset_works_or_is_refused(count: int) -> None:
                 assert error is None, (names, method, error)
 
 
-def test_what_cannot_be_listed_says_so() -> None:
+def test_errors_of_stores_that_cannot_list() -> None:
     for names in every_subset():
         if LISTINGS.isdisjoint(names):
             for act in LISTING.values():
@@ -199,7 +199,7 @@ def test_levels_without_end_are_refused() -> None:
     assert "deeper than" in refusal(StoreError, adapt(inner).list).message
 
 
-def test_an_operation_that_calls_itself_says_so() -> None:
+def test_an_operation_that_calls_itself_is_an_error() -> None:
     class Circular(StoreWithPartialAccess):
         def get(self, key: str) -> Any:
             return next(iter(self.get_partial_values([(key, (0, None))])))

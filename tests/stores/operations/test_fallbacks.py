@@ -300,7 +300,7 @@ def test_a_missing_key_is_no_excuse_for_a_write() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError, FileNotFoundError, IsADirectoryError, frazil.errors.NotFoundError])
-def test_ways_to_say_that_a_key_is_missing(error: Callable[[str], Exception]) -> None:
+def test_errors_that_mean_a_missing_key(error: Callable[[str], Exception]) -> None:
     def missing(*args: Any) -> Any:
         raise error("a")
 

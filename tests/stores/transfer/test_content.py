@@ -53,7 +53,7 @@ def from_buffers(spans: list[tuple[int, int, int]]) -> Fetched:
 
 
 @given(SPANS)
-def test_files_and_buffers_say_the_same(root: int, spans: list[tuple[int, int, int]]) -> None:
+def test_files_and_buffers_have_the_same_content(root: int, spans: list[tuple[int, int, int]]) -> None:
     requested = columns(*spans)
     values = read_values(from_files(root, spans), NAMES, requested)
     assert values == read_values(from_buffers(spans), NAMES, requested)

@@ -29,7 +29,7 @@ def spans(draw: st.DrawFn) -> Columns:
 
 
 @given(spans(), st.integers(0, 40), st.integers(1, 300))
-def test_rows_are_the_bytes_that_were_asked_for(requested: Columns, gap: int, largest: int) -> None:
+def test_rows_are_the_requested_bytes(requested: Columns, gap: int, largest: int) -> None:
     merged = merge_spans(requested, gap, largest)
     if merged is None:
         return

@@ -60,7 +60,7 @@ def test_a_lock_lets_others_run() -> None:
     assert inside[::2] == inside[1::2], "nobody enters while another is inside"
 
 
-def test_locks_that_wait_for_each_other_are_told() -> None:
+def test_a_deadlock_is_reported() -> None:
     scheduler = Scheduler("deadlock", switch=1)
 
     def act() -> None:

@@ -48,7 +48,7 @@ def test_a_table(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len({line.rstrip().rindex(" ") for line in (head, top, flat, level1, temp)}) == 1
 
 
-def test_what_cannot_be_read_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_nodes_are_reported(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (workdir / "ocean.zarr" / "flat" / "zarr.json").write_text("{}")
     nodes = nodes_of(["du", "ocean.zarr"], capfd)
     assert (nodes["flat"]["kind"], nodes["flat"]["unreadable"], nodes[""]["unreadable"]) == ("unreadable", 1, 1)

@@ -70,7 +70,7 @@ def unknown_extensions() -> None:
         store.set(f"meta/{name}.array.json", json.dumps({**document, **change}).encode())
 
 
-def test_what_cannot_be_read_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_nodes_are_reported(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     unknown_extensions()
     assert main(["info", "new.zr3"]) == 0
     output, errors = capfd.readouterr()

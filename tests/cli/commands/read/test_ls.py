@@ -73,7 +73,7 @@ def test_where_no_node_is(workdir: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert all(line.count("\n") == 0 for line in output_of(capfd, "data"))
 
 
-def test_members_that_cannot_be_read_are_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_members_are_reported(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = frazil.create_group("g.zarr")
     group.create_array("good", shape=(3,), dtype="int8")
     group.create_array("bad", shape=(3,), dtype="int8")

@@ -175,7 +175,9 @@ def test_branches_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[
     assert done == {**made, "deleted": True}
 
 
-def test_a_branch_that_makes_no_sense_is_told(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_branch_is_listed_with_its_error(
+    repo: frazil.Repository, capfd: pytest.CaptureFixture[str]
+) -> None:
     Path("sea.repo", branch_key("dev", 1000)).write_bytes(b"nonsense")
     lines = output_of(["repo", "branch", "sea.repo"], capfd).splitlines()
     assert lines[0].startswith("dev   (unreadable: ")

@@ -97,7 +97,7 @@ def test_a_variable_that_cannot_be_imported(flag: str | None, workdir: Path, cap
     assert not (workdir / "new2.repo").exists()
 
 
-def test_an_attribute_that_is_dropped_is_told(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dropped_attribute_is_reported(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with netCDF4.Dataset(workdir / "odd.nc", "w", format="NETCDF3_CLASSIC") as file:
         file.createDimension("n", 3)
         file.createVariable("a", "i2", ("n",)).setncattr("_Fillvalue", float("nan"))

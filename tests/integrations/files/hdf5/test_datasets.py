@@ -347,7 +347,7 @@ def test_dimensions_without_names_are_called_as_netcdf_calls_them(tmp_path: Path
     }
 
 
-def test_attributes_that_json_has_no_word_for_are_told(tmp_path: Path) -> None:
+def test_attributes_that_json_cannot_express_are_reported(tmp_path: Path) -> None:
     def fill(file: h5py.File) -> None:
         file["a"] = np.zeros(2)
         attributes = file["a"].attrs

@@ -176,7 +176,7 @@ def test_relative_targets_begin_at_the_folder_of_the_references(
 
 
 @pytest.mark.parametrize("target", ["memory://a/b", "ftp://host/data.bin", "://"])
-def test_targets_that_cannot_be_read_here_are_told_by_name(target: str, tmp_path: Path) -> None:
+def test_errors_name_targets_that_cannot_be_read(target: str, tmp_path: Path) -> None:
     file = write(tmp_path)
     document = json.loads(file.read_text())
     document["refs"]["deep/temp/0.0"] = [target, 0, 5]

@@ -260,7 +260,9 @@ WHOLE = header(
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255), st.integers(0, len(WHOLE)))
 @example(0, 67, len(WHOLE))
-def test_any_damage_is_told(tmp_path_factory: pytest.TempPathFactory, place: int, value: int, size: int) -> None:
+def test_any_damage_is_an_error_or_is_skipped(
+    tmp_path_factory: pytest.TempPathFactory, place: int, value: int, size: int
+) -> None:
     content = bytearray(WHOLE)
     content[place] = value
     path = tmp_path_factory.mktemp("damaged") / "a.nc"

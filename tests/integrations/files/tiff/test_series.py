@@ -155,7 +155,7 @@ def test_pages_in_other_files_are_refused(tile: tuple[int, int] | None, other: s
         frazil.import_file(folder / "a.ome.tif", MemoryStore())
 
 
-def test_pages_that_do_not_say_where_their_tiles_are(tmp_path: Path) -> None:
+def test_pages_with_too_few_offsets_of_tiles(tmp_path: Path) -> None:
     """A header of a few bytes must not make the scan count missing tiles."""
     file = tmp_path / "a.tif"
     tifffile.imwrite(file, np.zeros((64, 64), "u1"), compression="zlib", photometric="minisblack")
