@@ -15,8 +15,8 @@ from tests.stores.local_disks import fork
 __all__ = ["LACKS", "lack", "lack_sync_of", "require_filters"]
 
 _NUMBERS: Final[dict[str, dict[str, int]]] = {
-    "x86_64": {"openat": 257, "linkat": 265, "renameat2": 316, "fsync": 74},
-    "aarch64": {"openat": 56, "linkat": 37, "renameat2": 276, "fsync": 82},
+    "x86_64": {"openat": 257, "linkat": 265, "renameat2": 316, "fsync": 74, "sync_file_range": 277},
+    "aarch64": {"openat": 56, "linkat": 37, "renameat2": 276, "fsync": 82, "sync_file_range": 84},
 }
 _ANY: Final = 0xFFFFFFFF
 
@@ -28,6 +28,7 @@ LACKS: Final[dict[str, tuple[str, int, int, int]]] = {
     "renames that replace nothing": ("renameat2", 4, 0x1, errno.EINVAL),
     "links": ("linkat", 1, _ANY, errno.EPERM),
     "syncing": ("fsync", 0, _ANY, errno.EIO),
+    "writing before a sync": ("sync_file_range", 0, _ANY, errno.ENOSYS),
 }
 
 _LOAD, _EQUAL, _HAS, _RETURN = 0x20, 0x15, 0x45, 0x06
