@@ -46,7 +46,6 @@ NOT_COUNTED: Mapping[str, tuple[str, ...]] = {
         "src/frazil/array/hierarchy/consolidated.py",
         "src/frazil/array/hierarchy/hidden_nodes.py",
         "src/frazil/array/shape/rectilinear.py",
-        "src/frazil/codecs/sharding/nested_chain.py",
         "src/frazil/indexing/rectilinear.py",
     ),
     "zip archives": ("src/frazil/stores/zip/*.py",),

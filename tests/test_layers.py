@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # "path" for a file, "path function" for a body, and why it may be longer than the rest.
 TOO_LONG: dict[str, str] = {}
 
-# Modules that are imported on first use (src/frazil/late.py), and why: programs that do not need them do not wait for them.
+# Modules that are imported on first use (src/frazil/base/late.py), and why: programs that do not need them do not wait for them.
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.api.destinations": "only who creates something asks the guard of destinations",
@@ -29,6 +29,7 @@ LATE: dict[str, str] = {
     "frazil.array.io.chunk_count": "asked for by name",
     "frazil.array.io.selection_parts": "elements of variable length",
     "frazil.array.info": "asked for by name",
+    "frazil.array.hierarchy.members": "only who lists a group needs it",
     "frazil.array.hierarchy.move": "asked for by name",
     "frazil.array.hierarchy.removal": "asked for by name",
     "frazil.array.hierarchy.consolidated": "only stores that cannot list, and those who ask for it by name, read consolidated metadata",
@@ -75,7 +76,7 @@ LATE: dict[str, str] = {
     "frazil.extensions": "only who writes extensions needs its names",
     "frazil.dtype": "only programs that use the names of zarr-python need it",
     "frazil.storage": "only programs that use the names of zarr-python need it",
-    "frazil.missing_names": "only errors ask for it",
+    "frazil.base.missing_names": "only errors ask for it",
     "frazil.codecs.zarr_names": "only programs that use the names of zarr-python need it",
     "frazil.codecs.numcodecs": "only programs that use the names of zarr-python need it",
     "frazil.integrations.files.exports.export_file": "few programs export files",
@@ -119,6 +120,7 @@ LATE: dict[str, str] = {
     "frazil.stores.transfer.append": "asked for by name",
     "frazil.stores.operations.partial_access": "asked for by name: arrays read and write by other means",
     "frazil.stores.transfer.value_copies": "only copies from store to store need it",
+    "frazil.stores.local.case_folding": "reads do not need it",
     "frazil.stores.local.leftovers": "only garbage collections look for what writers left",
     "frazil.stores.local.new_files": "only copies make files that nobody else writes",
     "frazil.stores.objects.clients": "only objects of obstore and URLs need it",

@@ -87,7 +87,7 @@ impl Sink for Copies<'_> {
 }
 
 #[pyfunction]
-fn read_rows(
+pub fn read_rows(
     py: Python<'_>,
     files: Option<&Bound<'_, Files>>,
     buffers: &Bound<'_, PyAny>,
@@ -122,7 +122,7 @@ impl Sink for Crc32s {
 }
 
 #[pyfunction]
-fn crc32_rows(
+pub fn crc32_rows(
     py: Python<'_>,
     files: Option<&Bound<'_, Files>>,
     buffers: &Bound<'_, PyAny>,
@@ -189,7 +189,7 @@ impl Sink for Blobs<'_> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn decode_bytes(
+pub fn decode_bytes(
     py: Python<'_>,
     codecs: &Bound<'_, PyAny>,
     files: Option<&Bound<'_, Files>>,
@@ -218,7 +218,7 @@ fn decode_bytes(
 }
 
 #[pyfunction]
-fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, threads: isize) -> PyResult<Vec<Segment>> {
+pub fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, threads: isize) -> PyResult<Vec<Segment>> {
     let chain = Chain::parse(codecs)?;
     let values = Bytes::all(values, "values")?;
     let values: Vec<&[u8]> = values.iter().map(Bytes::as_slice).collect();
@@ -251,7 +251,7 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
 /// CRC-32C of data, continued from `value`.
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, value = 0))]
-fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
+pub fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
     if data.len() < 64 << 10 {
@@ -262,7 +262,7 @@ fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32
 
 /// Versions of the kernel and of the codec libraries in it.
 #[pyfunction]
-fn kernel_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub fn kernel_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let info = PyDict::new(py);
     info.set_item("kernel", env!("CARGO_PKG_VERSION"))?;
     info.set_item("zstd", zstd_safe::version_string())?;
@@ -278,15 +278,6 @@ fn locked_version(package: &str) -> Option<&'static str> {
     let mut lines = include_str!("../Cargo.lock").lines();
     lines.by_ref().find(|line| line.strip_prefix("name = \"").and_then(|rest| rest.strip_suffix('"')) == Some(package))?;
     lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(read_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(crc32_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(checksum, module)?)?;
-    module.add_function(wrap_pyfunction!(kernel_info, module)?)
 }
 
 #[cfg(test)]

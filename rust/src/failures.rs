@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use pyo3::prelude::*;
 use rustix::io::Errno;
 
 /// The blob of a missing row.
@@ -87,24 +86,6 @@ impl Failures {
         rows.sort_unstable();
         rows
     }
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("MISSING", MISSING)?;
-    for (name, code) in [
-        ("FAILED_STALE", Code::Stale),
-        ("FAILED_RANGE", Code::Range),
-        ("FAILED_DECODE", Code::Decode),
-        ("FAILED_CHECKSUM", Code::Checksum),
-        ("FAILED_SIZE", Code::Size),
-        ("FAILED_IO", Code::Io),
-        ("FAILED_ENCODE", Code::Encode),
-        ("FAILED_INDEX", Code::Index),
-        ("FAILED_INDEX_CHECKSUM", Code::IndexChecksum),
-    ] {
-        module.add(name, code as i64)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

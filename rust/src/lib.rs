@@ -1,8 +1,8 @@
-//! The native kernel of Frazil, as Python sees it. This file only registers; each module describes its content.
+//! The native kernel of Frazil, as Python sees it. This file only lists; each module describes its content.
 //!
 //! The contract, with the meaning of every column, is `src/frazil/_kernel.pyi`.
 
-use pyo3::prelude::*;
+use pyo3::prelude::pymodule;
 
 mod byte_functions;
 mod chunks;
@@ -19,31 +19,61 @@ mod segment;
 mod sources;
 mod threads;
 
+/// Every function, class and constant of the module.
 #[pymodule]
-fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    failures::register(module)?;
-    chunks::program::register(module)?;
-    sources::register(module)?;
-    chunks::decode::register(module)?;
-    chunks::points::register(module)?;
-    chunks::encode::register(module)?;
-    chunks::shard_index::register(module)?;
-    chunks::shard_assembly::register(module)?;
-    chunks::read_shards::register(module)?;
-    byte_functions::register(module)?;
-    elements::heap::register(module)?;
-    elements::decode::register(module)?;
-    elements::encode::register(module)?;
-    elements::objects::register(module)?;
-    elements::strings::register(module)?;
-    segment::register(module)?;
-    files::publish::register(module)?;
-    files::append_files::register(module)?;
-    files::file_copies::register(module)?;
-    files::descriptor::register(module)?;
-    files::listing::register(module)?;
-    files::unlink::register(module)?;
-    repository::manifest::register(module)?;
-    repository::nodes::register(module)?;
-    Ok(())
+mod _kernel {
+    use pyo3::prelude::*;
+
+    use crate::chunks::shard_batch::ShardStatus;
+    use crate::failures::{Code, MISSING};
+
+    #[pymodule_export]
+    use crate::{
+        byte_functions::{checksum, crc32_rows, decode_bytes, encode_bytes, kernel_info, read_rows},
+        chunks::decode::decode_chunks,
+        chunks::encode::encode_chunks,
+        chunks::program::{Program, program},
+        chunks::read_shards::read_shards,
+        chunks::shard_assembly::assemble_shards,
+        chunks::shard_index::{ShardIndex, check_indexes, read_indexes, shard_index, write_indexes},
+        elements::decode::decode_elements,
+        elements::encode::encode_elements,
+        elements::heap::compact_elements,
+        elements::objects::{elements_of_objects, elements_to_objects},
+        elements::strings::{elements_of_strings, elements_to_strings},
+        files::append_files::{birth_time, change_files, restore_files},
+        files::descriptor::Descriptor,
+        files::file_copies::{NewFile, copy_files},
+        files::listing::list_folder,
+        files::publish::{erase_files, publish_files},
+        files::unlink::unlink_files,
+        repository::manifest::{decode_manifest, encode_manifest, order_references},
+        repository::nodes::{find_nodes, skip_values},
+        segment::Segment,
+        sources::{Files, open_files, read_files},
+    };
+
+    #[pymodule_init]
+    fn add_constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        for (name, value) in [
+            ("MISSING", MISSING),
+            ("FAILED_STALE", Code::Stale as i64),
+            ("FAILED_RANGE", Code::Range as i64),
+            ("FAILED_DECODE", Code::Decode as i64),
+            ("FAILED_CHECKSUM", Code::Checksum as i64),
+            ("FAILED_SIZE", Code::Size as i64),
+            ("FAILED_IO", Code::Io as i64),
+            ("FAILED_ENCODE", Code::Encode as i64),
+            ("FAILED_INDEX", Code::Index as i64),
+            ("FAILED_INDEX_CHECKSUM", Code::IndexChecksum as i64),
+            ("SHARD_KNOWN", ShardStatus::Known as i64),
+            ("SHARD_FRESH", ShardStatus::Fresh as i64),
+            ("SHARD_MISSING", ShardStatus::Missing as i64),
+            ("SHARD_STALE", ShardStatus::Stale as i64),
+            ("SHARD_FAILED", ShardStatus::Failed as i64),
+        ] {
+            module.add(name, value)?;
+        }
+        Ok(())
+    }
 }

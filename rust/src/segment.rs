@@ -43,7 +43,3 @@ impl Segment {
         Err(PyErr::fetch(slf.py()))
     }
 }
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Segment>()
-}

@@ -215,7 +215,7 @@ pub(crate) fn as_os_error(error: Errno) -> PyErr {
 
 #[pyfunction]
 #[pyo3(signature = (root, names, stat))]
-fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound<'_, PyAny>>) -> PyResult<Files> {
+pub fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound<'_, PyAny>>) -> PyResult<Files> {
     let root = borrowed(root)?;
     let stat = stat.map(|stat| ColumnMut::<4>::of(stat, "stat", names.len())).transpose()?;
     let Some(mut stat) = stat else {
@@ -239,7 +239,7 @@ fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound
 }
 
 #[pyfunction]
-fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+pub fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let root = borrowed(root)?;
     let values: Vec<Result<Vec<u8>, Errno>> = py.detach(|| names.iter().map(|name| read_file(root, name)).collect());
     let as_object = |value: Result<Vec<u8>, Errno>| match value {
@@ -264,12 +264,6 @@ fn read_file(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
             return Ok(bytes);
         }
     }
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Files>()?;
-    module.add_function(wrap_pyfunction!(read_files, module)?)?;
-    module.add_function(wrap_pyfunction!(open_files, module)?)
 }
 
 #[cfg(test)]

@@ -32,9 +32,9 @@ from frazil.api.nodes import create_array, create_group, open_array, open_group
 from frazil.api.nodes import open_node as open
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.late import late_names
 from frazil.codecs.registry import Registry
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
-from frazil.late import late_names
 from frazil.runtime import Runtime, config
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError, shown
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from typing import TextIO

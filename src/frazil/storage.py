@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from frazil.base.late import LateModule, late_names
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from frazil.late import LateModule, late_names
 from frazil.stores.local import local_store
 from frazil.stores.locations import Location, StorePath, given_location, resolve
 from frazil.stores.store import Store

@@ -116,7 +116,7 @@ def test_what_the_kernel_does_of_a_chain_with_a_python_codec() -> None:
     stage = compile_chain([Transpose([1, 0]), LITTLE, Runs(), Invert(), Zstd(1), Crc32c()], SPEC).inner_chunk.stage
     assert stage is not None
     assert [form[0] for form in stage.native] == ["zstd", "crc32c"]
-    assert stage.after == (Runs(), Invert())
+    assert stage.chain.after == (Runs(), Invert())
     assert compile_chain([LITTLE, Gzip(1), Zstd(1)], SPEC).inner_chunk.stage is None
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from tests.codecs.user_codecs import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
 
 from frazil.codecs import Blosc, Bytes, ChunkSpec, Codec, Crc32c, Gzip, ShardingIndexed, Transpose, Zlib, Zstd
 from frazil.codecs.bytes_to_bytes.blosc import CNAMES, SHUFFLES
+from frazil.errors import MetadataError
 from frazil.testing import CodecTests, chunk_spec
+from frazil.testing.checks import refusal
 
 Cases = Iterable[tuple[Codec, ChunkSpec]]
 SPEC = chunk_spec("uint16", (4, 3), fill=7)
@@ -116,3 +119,15 @@ class TestShardingOfUserCodecs(UserTests):
         yield ShardingIndexed([2, 3], [Delta(1), Hexadecimal(), Runs(), Invert()]), SPEC
         inner = ShardingIndexed([3, 1], [Delta(), Bytes("little")], [Bytes("little"), Invert()])
         yield ShardingIndexed([4, 3], [Transpose([1, 0]), Delta(), inner, Runs()]), SPEC
+
+
+@pytest.mark.parametrize("entry", [{"name": "bytes"}, "bytes", Bytes, None])
+@pytest.mark.parametrize("member", ["codecs", "index_codecs"])
+def test_codecs_in_a_codec_are_codecs(member: str, entry: object) -> None:
+    """Entries of documents need a registry, which the constructor has not."""
+    lists: list[object] = [[entry], [Bytes(), entry], *([] if entry is None else [entry])]
+    for codecs in lists:
+        error = refusal(MetadataError, lambda codecs=codecs: ShardingIndexed([2], **{member: codecs}))  # type: ignore[misc]
+        assert error.path is not None and error.path.startswith(member)
+        assert "must be a" in error.message
+    assert ShardingIndexed([2], **{member: iter([Bytes()])}).codecs == (Bytes(),)  # type: ignore[arg-type]

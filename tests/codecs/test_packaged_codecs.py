@@ -8,7 +8,8 @@ from contextlib import nullcontext, suppress
 import numpy as np
 import pytest
 
-from frazil.codecs import DEFAULT_REGISTRY, Codec, Pcodec, Zfp, optional_package
+from frazil.base import optional_package
+from frazil.codecs import DEFAULT_REGISTRY, Codec, Pcodec, Zfp
 from frazil.codecs.array_to_bytes.zfp import NumcodecsZfpy
 from frazil.codecs.codec import Array, ChunkSpec
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.faults.concurrent_calls import in_processes, in_threads
+from tests.no_backoff import no_pauses
 
 import frazil
 from frazil.codecs import Bytes, ShardingIndexed
@@ -283,6 +284,7 @@ def test_what_is_held_and_replaced_is_stale() -> None:
     assert read_values(again, names, spans) == [None, b"plain", None]
 
 
+@no_pauses()
 def test_a_shard_that_never_stands_still() -> None:
     inner = MemoryStore()
     between, other = Handless(inner), sharded(inner, counts=(2, 2))

@@ -46,10 +46,18 @@ def _unfiltered(kind: int, line: NDArray[np.uint8], above: NDArray[np.uint8]) ->
 def places(canvas: Pixels, part: Pixels) -> list[tuple[int, int]]:
     """The position of the top left corner of a part on a canvas."""
     height, width = part.shape[:2]
-    starts = np.argwhere(
-        (canvas[: len(canvas) - height + 1, : canvas.shape[1] - width + 1, :3] == part[0, 0, :3]).all(axis=2)
-    )
-    return [(y, x) for y, x in starts.tolist() if (canvas[y : y + height, x : x + width, :3] == part[..., :3]).all()]
+    rows, columns = len(canvas) - height + 1, canvas.shape[1] - width + 1
+    corner = part[0, 0, :3]
+    starts = (canvas[:rows, :columns, :3] == corner).all(axis=2)
+    for y, x in np.argwhere((part[..., :3] != corner).any(axis=2))[
+        :8
+    ].tolist():  # the background alone is found everywhere
+        starts &= (canvas[y : y + rows, x : x + columns, :3] == part[y, x, :3]).all(axis=2)
+    return [
+        (y, x)
+        for y, x in np.argwhere(starts).tolist()
+        if (canvas[y : y + height, x : x + width, :3] == part[..., :3]).all()
+    ]
 
 
 def written(text: Coverage) -> Pixels:

@@ -15,7 +15,7 @@ ROOT = "__init__"  # the room of frazil/__init__.py
 
 # ARCHITECTURE.md draws this. A room is a module or package directly in frazil.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "late", "missing_names", "record", "runtime", "weak_references", "_kernel"}),
+    frozenset({"errors", "base", "runtime", "_kernel"}),
     frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "dtype", "extensions", "storage"}),
@@ -27,9 +27,9 @@ LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in room
 # A room imports its own modules and lower layers; within a layer, only these arrows.
 SIDEWAYS = frozenset(
     {
-        ("late", "missing_names"),  # late: only errors need it
+        ("base", "errors"),
         ("runtime", "errors"),
-        ("runtime", "record"),
+        ("runtime", "base"),
         ("stores", "codecs"),
         ("operations", "api"),
         ("testing", "api"),  # the simulation drives repositories

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 FAULTS: Final = frozenset({"lost answer", "no answer", "stall", "cut body", "wrong length"})
 _BLOCK = 1 << 18

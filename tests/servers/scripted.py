@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
 from typing import TypeAlias
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 Script: TypeAlias = "Callable[[Request], bytes | Iterable[bytes] | None]"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.repository.session.session_state import SessionState
 from frazil.stores import LocalStore
 from frazil.stores.objects.object_store import ObjectStore

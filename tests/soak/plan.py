@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 Place: TypeAlias = Literal["folder", "full", "bucket"]
 Kind: TypeAlias = Literal["writer", "collector", "names", "reader"]

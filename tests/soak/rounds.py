@@ -15,7 +15,7 @@ from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from frazil.record import Record
+from frazil.base.record import Record
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 from tests.soak import checks, processes

@@ -124,7 +124,7 @@ fn check(chunks: &Chunks<'_>, shards: usize, total: usize) -> Result<(), String>
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn assemble_shards(
+pub fn assemble_shards(
     index: &Bound<'_, ShardIndex>,
     shard: &Bound<'_, PyAny>,
     number: &Bound<'_, PyAny>,
@@ -158,10 +158,6 @@ fn assemble_shards(
     shards.offsets[0] = [0];
     let indexes = Indexes { blob, nbytes: index.nbytes as i64, at_end: index.is_at_end(), empty };
     Ok(shards.assemble(&chunks, &order, &starts, &indexes, index.total))
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(assemble_shards, module)?)
 }
 
 #[cfg(test)]

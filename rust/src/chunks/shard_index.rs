@@ -128,7 +128,7 @@ fn wrong_entry(number: usize, [start, length]: Entry, size: u64) -> Fault {
 }
 
 #[pyfunction]
-fn shard_index(
+pub fn shard_index(
     counts: Vec<i64>,
     strides: Vec<i64>,
     at_end: bool,
@@ -207,7 +207,7 @@ fn tables_of<'a>(index: &ShardIndex, tables: &Bound<'a, PyAny>, shards: usize) -
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn read_indexes(
+pub fn read_indexes(
     py: Python<'_>,
     index: &Bound<'_, ShardIndex>,
     files: Option<&Bound<'_, Files>>,
@@ -234,7 +234,7 @@ fn read_indexes(
 }
 
 #[pyfunction]
-fn check_indexes(index: &Bound<'_, ShardIndex>, sizes: &Bound<'_, PyAny>, tables: &Bound<'_, PyAny>) -> PyResult<FailureRows> {
+pub fn check_indexes(index: &Bound<'_, ShardIndex>, sizes: &Bound<'_, PyAny>, tables: &Bound<'_, PyAny>) -> PyResult<FailureRows> {
     let index = index.get();
     let (sizes, tables) = (Column::<1>::new(sizes, "sizes")?, Column::<2>::new(tables, "tables")?);
     if tables.len() != sizes.len().saturating_mul(index.total) {
@@ -250,7 +250,7 @@ fn check_indexes(index: &Bound<'_, ShardIndex>, sizes: &Bound<'_, PyAny>, tables
 }
 
 #[pyfunction]
-fn write_indexes(index: &Bound<'_, ShardIndex>, tables: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn write_indexes(index: &Bound<'_, ShardIndex>, tables: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> PyResult<()> {
     let index = index.get();
     let tables = Column::<2>::new(tables, "tables")?;
     let mut out = BytesMut::new(out, "out")?;
@@ -264,14 +264,6 @@ fn write_indexes(index: &Bound<'_, ShardIndex>, tables: &Bound<'_, PyAny>, out: 
         index.encode(table, out);
     }
     Ok(())
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ShardIndex>()?;
-    module.add_function(wrap_pyfunction!(shard_index, module)?)?;
-    module.add_function(wrap_pyfunction!(read_indexes, module)?)?;
-    module.add_function(wrap_pyfunction!(check_indexes, module)?)?;
-    module.add_function(wrap_pyfunction!(write_indexes, module)?)
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl Sink for Elements<'_> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn decode_elements(
+pub fn decode_elements(
     py: Python<'_>,
     codecs: &Bound<'_, PyAny>,
     layout: (usize, bool, Bound<'_, PyAny>),
@@ -193,10 +193,6 @@ fn decode_elements(
     let mut made = elements.idle.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     made.sort_unstable_by_key(|(number, _)| *number);
     Ok((made.into_iter().map(|(_, buffer)| Segment::new(buffer)).collect(), failures))
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(decode_elements, module)?)
 }
 
 #[cfg(test)]

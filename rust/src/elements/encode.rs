@@ -59,7 +59,7 @@ impl Encode<'_> {
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
-fn encode_elements(
+pub fn encode_elements(
     py: Python<'_>,
     codecs: &Bound<'_, PyAny>,
     heap: &Bound<'_, PyAny>,
@@ -112,8 +112,4 @@ fn encode_elements(
     })?;
     let segments = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1);
     Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(encode_elements, module)?)
 }

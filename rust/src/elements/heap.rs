@@ -101,10 +101,6 @@ pub fn compact_elements(heap: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, buffer:
     Ok(Segment::new(made))
 }
 
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(compact_elements, module)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

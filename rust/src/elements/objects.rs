@@ -11,7 +11,7 @@ use crate::segment::Segment;
 
 /// The elements of views, as str if they are text, else as bytes.
 #[pyfunction]
-fn elements_to_objects<'py>(
+pub fn elements_to_objects<'py>(
     py: Python<'py>,
     heap: &Bound<'py, PyAny>,
     all: &Bound<'py, PyAny>,
@@ -34,7 +34,7 @@ fn elements_to_objects<'py>(
 
 /// Objects as elements of buffer `buffer`: str if they are text, else bytes. Raises TypeError for others.
 #[pyfunction]
-fn elements_of_objects(
+pub fn elements_of_objects(
     objects: &Bound<'_, PyList>,
     text: bool,
     fill: &Bound<'_, PyAny>,
@@ -71,9 +71,4 @@ fn elements_of_objects(
 fn other(object: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let name = object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("an element is {name}; it must be {expected}"))
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(elements_to_objects, module)?)?;
-    module.add_function(wrap_pyfunction!(elements_of_objects, module)?)
 }

@@ -240,7 +240,7 @@ impl Packed {
 
 /// Packs elements into an array of StringDType, in C order. valid: 0 for each missing one.
 #[pyfunction]
-fn elements_to_strings(
+pub fn elements_to_strings(
     py: Python<'_>,
     heap: &Bound<'_, PyAny>,
     all: &Bound<'_, PyAny>,
@@ -266,7 +266,7 @@ fn elements_to_strings(
 /// The strings of an array of StringDType in C order as elements of buffers from `first` on, at most one for each thread. valid: set to 0 for each missing one,
 /// else to 1.
 #[pyfunction]
-fn elements_of_strings(
+pub fn elements_of_strings(
     py: Python<'_>,
     strings: &Bound<'_, PyAny>,
     fill: &Bound<'_, PyAny>,
@@ -291,9 +291,4 @@ fn elements_of_strings(
         packed.copy(fill, first, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole), threads.max(1) as usize)
     })?;
     Ok(made.map_err(|fault| wrong(fault.text))?.into_iter().map(Segment::new).collect())
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(elements_to_strings, module)?)?;
-    module.add_function(wrap_pyfunction!(elements_of_strings, module)?)
 }

@@ -244,7 +244,7 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, wai
 #[pyfunction]
 #[pyo3(signature = (root, names, buffers, rows, offsets, heads, expect, journal, sync, result))]
 #[allow(clippy::too_many_arguments)] // the contract's
-fn change_files(
+pub fn change_files(
     py: Python<'_>,
     root: i32,
     names: Vec<String>,
@@ -292,7 +292,7 @@ fn change_files(
 
 #[pyfunction]
 #[pyo3(signature = (root, names, look, copies, result))]
-fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: &str, result: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: &str, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
@@ -311,13 +311,7 @@ fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copi
 
 /// The time of birth of an open file.
 #[pyfunction]
-fn birth_time(fd: i32) -> u64 {
+pub fn birth_time(fd: i32) -> u64 {
     // SAFETY: the caller keeps the file open during the call; nothing here closes it.
     birth_time_of(unsafe { BorrowedFd::borrow_raw(fd) })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(birth_time, module)?)?;
-    module.add_function(wrap_pyfunction!(change_files, module)?)?;
-    module.add_function(wrap_pyfunction!(restore_files, module)?)
 }

@@ -16,7 +16,7 @@ use crate::sources::as_os_error;
 /// Opened and closed by the kernel: an interrupt between an `os.open` and the object that closes the descriptor would leave it open, and an interrupt in a
 /// `__del__` is lost.
 #[pyclass(frozen, module = "frazil._kernel")]
-struct Descriptor(OwnedFd);
+pub struct Descriptor(OwnedFd);
 
 #[pymethods]
 impl Descriptor {
@@ -60,7 +60,3 @@ pub(crate) fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Descriptor>()
-}

@@ -16,7 +16,7 @@ use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::files::beneath::{open_beneath, retry};
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
-use crate::files::lock::Wait;
+use crate::files::lock::{LONGEST_NAME, Wait};
 use crate::files::name_threads::carry_out;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
 use crate::files::pieces::copy_range;
@@ -59,6 +59,17 @@ struct ThreadState {
     scratch: Vec<u8>,
 }
 
+/// The folder of a name that is written, and its last component. No longer one is written: it could not be locked, and so neither replaced nor erased.
+fn enter_target<'a>(to: &'a mut LastFolder, root: BorrowedFd<'a>, name: &'a str) -> System<(BorrowedFd<'a>, &'a str)> {
+    check_length(name)?;
+    to.enter(root, name, Make::Loose)
+}
+
+fn check_length(name: &str) -> System<()> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    if base.len() > LONGEST_NAME { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+}
+
 fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Answer {
     let ThreadState { from, to, scratch } = state;
     let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
@@ -72,7 +83,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
             Err(error) => return not_read(error),
         };
-        let (folder, base) = match to.enter(batch.root, &batch.names[number], Make::Loose) {
+        let (folder, base) = match enter_target(to, batch.root, &batch.names[number]) {
             Ok(entered) => entered,
             Err(error) => return not_written(error),
         };
@@ -89,15 +100,17 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
 /// Makes a name a link to a file.
 fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer {
     let ThreadState { from, to, .. } = state;
-    let held = from
-        .enter(batch.source, &batch.sources[number], Make::Nothing)
-        .and_then(|(from, old)| Ok(look_up(from, old)?.map(|_| (from, old))));
-    let (from, old) = match held {
-        Ok(Some(held)) => held,
-        Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
+    let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
+        Ok(entered) => entered,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
         Err(error) => return not_read(error),
     };
-    let linked = to.enter(batch.root, &batch.names[number], Make::Loose).and_then(|(folder, base)| {
+    match look_up(from, old) {
+        Ok(Some(_)) => {}
+        Ok(None) | Err(Errno::ISDIR) => return ABSENT,
+        Err(error) => return not_read(error),
+    }
+    let linked = enter_target(to, batch.root, &batch.names[number]).and_then(|(folder, base)| {
         let link = |name: &str| retry(|| linkat(from, old, folder, name, AtFlags::empty()));
         match link(base) {
             Err(Errno::EXIST) => {}
@@ -173,7 +186,9 @@ fn link_over(folder: BorrowedFd<'_>, made: &OwnedFd, base: &str) -> System<()> {
     done
 }
 
+/// Refuses a name that is a link or a folder, as all writes do.
 fn rename(folder: BorrowedFd<'_>, old: &str, new: &str) -> System<()> {
+    look_up(folder, new)?;
     retry(|| rustix::fs::renameat(folder, old, folder, new))
 }
 
@@ -230,7 +245,7 @@ fn write_all(made: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64>
 
 /// A file that Python writes part by part; None when it has its name, or was given up.
 #[pyclass(module = "frazil._kernel")]
-struct NewFile(Option<Unnamed>);
+pub struct NewFile(Option<Unnamed>);
 
 /// between: its name until it gets its own, where the disk has no files without a name
 struct Unnamed {
@@ -243,6 +258,7 @@ struct Unnamed {
 
 impl Unnamed {
     fn create(root: BorrowedFd<'_>, name: &str) -> System<Unnamed> {
+        check_length(name)?;
         let (path, base) = name.rsplit_once('/').unwrap_or(("", name));
         let folder = match path {
             "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,
@@ -269,10 +285,34 @@ impl Unnamed {
         if durable {
             sync(self.file.as_fd())?;
         }
-        let Some(between) = &self.between else { return link_over(self.folder.as_fd(), &self.file, &self.base) };
-        rename(self.folder.as_fd(), between, &self.base)?;
+        let folder = self.folder.as_fd();
+        let Some(between) = &self.between else {
+            return match link_over(folder, &self.file, &self.base) {
+                Ok(()) => Ok(()),
+                Err(Errno::NOENT) => Err(Errno::NOENT),
+                Err(_) => self.copy(durable), // as in copy_open
+            };
+        };
+        rename(folder, between, &self.base)?;
         self.between = None;
         Ok(())
+    }
+
+    /// Copies the file to its name, where the system cannot link it: without /proc, older ones link only files that have a name.
+    fn copy(&self, durable: bool) -> System<()> {
+        let file = self.file.as_fd();
+        let whole = |made: BorrowedFd<'_>| {
+            let copied = copy_range(file, 0, made, 0, self.size, || false)?;
+            if copy_through_memory(file, made, copied, self.size, &mut Vec::new())? != self.size {
+                return Err(Errno::IO);
+            }
+            retry(|| rustix::fs::fchmod(made, Mode::from_raw_mode(fstat(file)?.st_mode & 0o777)))?;
+            if durable {
+                sync(made)?;
+            }
+            Ok(true)
+        };
+        copy_named(self.folder.as_fd(), &self.base, whole).map(drop)
     }
 }
 
@@ -317,7 +357,7 @@ fn ended() -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (source, sources, root, names, sync, threads, result, link=false))]
 #[allow(clippy::too_many_arguments)] // the contract's
-fn copy_files(
+pub fn copy_files(
     py: Python<'_>,
     source: i32,
     sources: Vec<String>,
@@ -339,11 +379,6 @@ fn copy_files(
     carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| {
         if link { link_one(&batch, number, state) } else { copy_one(&batch, number, state, wait) }
     })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<NewFile>()?;
-    module.add_function(wrap_pyfunction!(copy_files, module)?)
 }
 
 #[cfg(test)]

@@ -124,7 +124,14 @@ type Listing<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Vec<Strin
 
 #[pyfunction]
 #[pyo3(signature = (folder, length, suffix, sizes, threads))]
-fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String, sizes: bool, threads: usize) -> PyResult<Listing<'py>> {
+pub fn list_folder<'py>(
+    py: Python<'py>,
+    folder: i32,
+    length: usize,
+    suffix: String,
+    sizes: bool,
+    threads: usize,
+) -> PyResult<Listing<'py>> {
     let folder = borrowed(folder)?;
     let mut found = py.detach(|| read_folder(folder, length, &suffix)).map_err(as_os_error)?;
     if let Some(error) = found.interrupted {
@@ -143,8 +150,4 @@ fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String,
         })
     });
     Ok((PyBytes::new(py, &found.column), sizes.transpose()?, found.others))
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(list_folder, module)?)
 }

@@ -72,7 +72,7 @@ pub(crate) fn unique_name(beginning: &str) -> String {
 #[cfg(target_os = "linux")]
 pub(crate) fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC; // also read, where it cannot be linked but must be copied
     retry(|| rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)))
 }
 

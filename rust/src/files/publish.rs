@@ -281,7 +281,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &W
 #[pyfunction]
 #[pyo3(signature = (root, names, files, buffers, rows, offsets, expect, sync, threads, result))]
 #[allow(clippy::too_many_arguments)] // the contract's
-fn publish_files(
+pub fn publish_files(
     py: Python<'_>,
     root: i32,
     names: Vec<String>,
@@ -320,7 +320,7 @@ fn publish_files(
 
 #[pyfunction]
 #[pyo3(signature = (root, names, expect, sync, result))]
-fn erase_files(
+pub fn erase_files(
     py: Python<'_>,
     root: i32,
     names: Vec<String>,
@@ -341,9 +341,4 @@ pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
         Expect::parse(bytes.as_ref().map(Bytes::as_slice))
     };
     expect.try_iter()?.map(|item| parse(item?)).collect()
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(publish_files, module)?)?;
-    module.add_function(wrap_pyfunction!(erase_files, module)?)
 }

@@ -21,7 +21,7 @@ fn unlink_one(root: BorrowedFd<'_>, name: &str, last: &mut LastFolder) -> System
 
 #[pyfunction]
 #[pyo3(signature = (root, names, result))]
-fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
@@ -31,8 +31,4 @@ fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => ABSENT,
         Err(error) => [i64::from(error.raw_os_error())],
     })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(unlink_files, module)?)
 }

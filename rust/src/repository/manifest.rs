@@ -230,7 +230,7 @@ pub fn segment(mut bytes: Vec<u8>) -> Segment {
 }
 
 #[pyfunction]
-fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec<Segment>, FailureRows)> {
+pub fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec<Segment>, FailureRows)> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
     let decoded = detached(py, data.len(), || decode(data).map(|references| references.into_columns().map(segment)))?;
@@ -241,7 +241,7 @@ fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec<Seg
 }
 
 #[pyfunction]
-fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<Segment> {
+pub fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<Segment> {
     let columns = Bytes::all(columns, "columns")?;
     let columns: Vec<&[u8]> = columns.iter().map(Bytes::as_slice).collect();
     let Ok(columns) = <[&[u8]; COLUMNS]>::try_from(columns) else { return Err(wrong(format!("columns: expected {COLUMNS} of them"))) };
@@ -250,7 +250,7 @@ fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<Segme
 }
 
 #[pyfunction]
-fn order_references(
+pub fn order_references(
     py: Python<'_>,
     nodes: &Bound<'_, PyAny>,
     starts: &Bound<'_, PyAny>,
@@ -262,12 +262,6 @@ fn order_references(
     detached(py, coordinates.as_slice().len(), || {
         keys.order().map(|rows| segment(rows.into_iter().flat_map(|row| i64::from(row).to_ne_bytes()).collect()))
     })
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(decode_manifest, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_manifest, module)?)?;
-    module.add_function(wrap_pyfunction!(order_references, module)?)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
 type Found = (Vec<Py<PyString>>, Option<Segment>, usize, bool, FailureRows);
 
 #[pyfunction]
-fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
+pub fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
     if at > data.len() {
@@ -142,16 +142,11 @@ fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) 
 
 /// Where `count` values that begin at `at` end; -1 if the bytes end before, or if no value begins there.
 #[pyfunction]
-fn skip_values(data: &[u8], at: usize, count: usize) -> i64 {
+pub fn skip_values(data: &[u8], at: usize, count: usize) -> i64 {
     let mut reader = Reader::new(data);
     reader.go(at);
     let skipped = at <= data.len() && (0..count).all(|_| reader.skip().is_ok());
     if skipped { reader.at() as i64 } else { -1 }
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(skip_values, module)?)?;
-    module.add_function(wrap_pyfunction!(find_nodes, module)?)
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ from frazil.api.nodes import create_array, create_group, open_array, open_group,
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.late import LateModule
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:

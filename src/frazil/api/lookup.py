@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
-from frazil.late import LateModule
 from frazil.metadata.extensions import suggestion
 from frazil.repository.format import Ancestor, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_error, expired_ids, find_expired

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.hierarchy.nodes import NodeLocation, missing
+from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
-from frazil.late import LateModule
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
 from frazil.stores.caches.byte_cache import ByteCache

@@ -12,9 +12,9 @@ from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
 from frazil.array.hierarchy.root import for_creation, locate
 from frazil.array.shards.shard_options import check_location, checked_options
+from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError, NotFoundError
-from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
@@ -446,7 +446,7 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
-            f"a group without a document already exists in {there.store!r}",
+            f"a group without a document already exists in {there.store}",
             path=there.path or "/",
             hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
         )

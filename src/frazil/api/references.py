@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator
 
 from frazil.array.hierarchy.repository_locations import is_repository
+from frazil.base.record import Record
 from frazil.errors import FrazilError
-from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 

@@ -24,10 +24,10 @@ from frazil.api.repository_arguments import (
 )
 from frazil.api.session import COMMITS, Session
 from frazil.array.group import Group
+from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.late import LateModule
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
@@ -94,7 +94,7 @@ class Repository(Inspected):
         virtual_prefixes  where virtual chunks may be ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to their sources: a folder, a URL,
                           a Store with its own credentials, or None for the location that the prefix names. The longest prefix applies; all other locations are refused
         attributes_file_bytes  larger attributes are stored in separate files; None: never. The alpha library cannot read such files
-        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares. It cannot be changed later. None: no digests
+        chunk_digests     "crc32c": the name of each chunk file, manifest and attribute file ends in the CRC-32C of its bytes. `verify` compares it, of chunk files with `digests=True`. It cannot be changed later. None: no digests
         cache             a folder that keeps encoded chunks and files of the repository, so that none is fetched twice. For object stores and web servers; it has no effect for
                           local folders. Many processes may share it
         cache_limit       size limit of the folder in bytes, by default 10 GiB; the least recently used files are removed first
@@ -154,7 +154,7 @@ class Repository(Inspected):
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
             raise InvalidInputError(
-                f"{repo!r} uses more of the format than {compatible!r} can read",
+                f"the repository in {repo._files.store} uses more of the format than {compatible!r} can read",
                 hint="copy its arrays to a new repository that is compatible",
             )
         return repo

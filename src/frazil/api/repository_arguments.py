@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.arguments import check_flag, check_surroundings
+from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
 from frazil.repository.alpha import branches
 from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from frazil import _kernel
 from frazil.array.shards.shard_options import ShardOptions
+from frazil.base.late import LateModule
+from frazil.base.record import Record
+from frazil.base.weak_references import renew_after_fork
 from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.sharding.shard import index_error
@@ -23,12 +26,9 @@ from frazil.errors import (
     InvalidInputError,
     StoreError,
 )
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.transfer.retry import READS
-from frazil.weak_references import renew_after_fork
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,6 +24,7 @@ from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.array.tokens import OwnToken, token_of
+from frazil.base.late import LateModule
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, SelectionError, UnknownExtensionError, one_line
@@ -39,7 +40,6 @@ from frazil.indexing import (
     single_chunk,
     vectorised,
 )
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata

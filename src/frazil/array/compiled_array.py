@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.array.shards.shard_options import check_location, check_strategy
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec, Codec
 from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

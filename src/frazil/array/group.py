@@ -21,10 +21,10 @@ import numpy as np
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Update
-from frazil.array.hierarchy.members import member_paths, nodes_below
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
+from frazil.base.late import LateModule
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -36,19 +36,19 @@ from frazil.errors import (
     UnknownExtensionError,
     one_line,
 )
-from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
-    from frazil.array.hierarchy import move, removal, repository_locations
+    from frazil.array.hierarchy import members, move, removal, repository_locations
     from frazil.array.hierarchy import tree as _tree
     from frazil.array.hierarchy.nodes import Metadata
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
+    members = LateModule("frazil.array.hierarchy.members")
     move = LateModule("frazil.array.hierarchy.move")
     removal = LateModule("frazil.array.hierarchy.removal")
     _tree = LateModule("frazil.array.hierarchy.tree")
@@ -165,7 +165,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return len(names)
 
     def _names(self) -> list[str]:
-        return [path.rpartition("/")[2] for path in member_paths(self._location)]
+        return [path.rpartition("/")[2] for path in members.member_paths(self._location)]
 
     def keys(self) -> KeysView[str]:
         """Names of the direct members."""
@@ -189,7 +189,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         One listing of each level, and one batch of requests for its documents; of all levels at once in a hierarchy of the 2022 draft."""
         check_depth(max_depth)
         below = len(self.path) + (self.path != "")
-        for path, metadata in nodes_below(self._location, max_depth):
+        for path, metadata in members.nodes_below(self._location, max_depth):
             try:
                 if isinstance(metadata, FrazilError):
                     raise metadata
@@ -216,7 +216,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Everything below this group, as a value that prints as a tree. level is zarr-python's name for max_depth; its other arguments have no effect."""
         check_depth(depth := max_depth if level is None else level)
         below = len(self.path) + (self.path != "")
-        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, depth)]
+        nodes = [(path[below:], metadata) for path, metadata in members.nodes_below(self._location, depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
 
     def _with_options(self, path: str, inner_order: object, shard_writes: object) -> NodeLocation:

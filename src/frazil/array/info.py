@@ -8,10 +8,11 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.interface.html_table import table as html_table
+from frazil.base.record import Record
+from frazil.base.reports import counted, extents_text, human
 from frazil.errors import one_line
-from frazil.metadata.json_text import Json, copied
+from frazil.metadata.json_text import Json, copied, known_members, with_lists
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ class ArrayInfo(Record):
     def to_json(self) -> dict[str, Json]:
         """The same, as JSON."""
         left_out = {"chunks_initialized"} if self.chunks_initialized is None else set()
-        return {name: _plain(value) for name, value in self._asdict().items() if name not in left_out}
+        return {name: with_lists(value) for name, value in self._asdict().items() if name not in left_out}
 
     def __repr__(self) -> str:
         """What print shows, for those who evaluate it at a prompt."""
@@ -82,7 +83,7 @@ class ArrayInfo(Record):
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values as text, in the order in which they are printed."""
-        stored = f"{human(self.stored_nbytes)} in {_counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
+        stored = f"{human(self.stored_nbytes)} in {counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
         if self.stored_nbytes:
             larger = self.stored_nbytes > self.nbytes > 0
             ratio = self.stored_nbytes / self.nbytes if larger else self.nbytes / self.stored_nbytes
@@ -90,18 +91,18 @@ class ArrayInfo(Record):
         lines = [
             ("path", "/" + self.path),
             ("format", FORMATS.get(self.zarr_format, str(self.zarr_format))),
-            ("shape", " x ".join(map(str, self.shape)) or "()"),
+            ("shape", extents_text(self.shape)),
             ("data type", self.data_type),
-            ("chunks", " x ".join(map(str, self.chunks)) or "()"),
-            ("shards", " x ".join(map(str, self.shards)) if self.shards else "none"),
+            ("chunks", extents_text(self.chunks)),
+            ("shards", extents_text(self.shards) if self.shards else "none"),
             ("codecs", ", ".join(self.codecs)),
             ("fill value", str(self.fill_value)),
-            ("size", f"{human(self.nbytes)} in {_counted(self.nchunks, 'chunk')}"),
+            ("size", f"{human(self.nbytes)} in {counted(self.nchunks, 'chunk')}"),
         ]
         if self.stored_objects >= 0:
             lines.append(("stored", stored))
         if self.chunks_initialized is not None:
-            lines.append(("initialized", f"{self.chunks_initialized:,} of {_counted(self.nchunks, 'chunk')}"))
+            lines.append(("initialized", f"{self.chunks_initialized:,} of {counted(self.nchunks, 'chunk')}"))
         if self.dimension_names is not None:
             lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
         return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
@@ -120,7 +121,7 @@ class GroupInfo(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The same, as JSON."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        return known_members(self._asdict())
 
     def __repr__(self) -> str:
         """What print shows, for those who evaluate it at a prompt."""
@@ -141,7 +142,7 @@ class GroupInfo(Record):
             ("store", self.store),
         ]
         if self.arrays is not None and self.groups is not None:
-            lines.append(("members", f"{_counted(self.arrays, 'array')}, {_counted(self.groups, 'group')}"))
+            lines.append(("members", f"{counted(self.arrays, 'array')}, {counted(self.groups, 'group')}"))
         return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
 
 
@@ -188,20 +189,3 @@ def table(lines: Sequence[tuple[str, str]]) -> str:
     shown = [(one_line(name), one_line(value)) for name, value in lines]
     width = max(len(name) for name, _ in shown)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown)
-
-
-def human(nbytes: float) -> str:
-    """A number of bytes in a readable unit."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if nbytes < 1024 or unit == "PiB":
-            break
-        nbytes /= 1024
-    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
-def _plain(value: object) -> Json:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[return-value]

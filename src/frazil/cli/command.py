@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from textwrap import fill
 from typing import Final
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 _COLUMNS: Final = 79  # of the description in --help; aligned lines in the examples are not broken
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?:([kMGTP])(i?))?B?", re.IGNORECASE)
+_POWERS: Final = " kmgtp"
 
 
 class Command(Record):
@@ -50,3 +53,19 @@ def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def size(text: str) -> int:
+    """A number of bytes, as in 5000, 500MB or 1.5 GiB."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is not a size; give a number of bytes, or such as 500MB or 10GiB")
+    number, power, binary = found.groups()
+    whole, _, rest = number.partition(".")
+    thousandths = int(whole) * 1000 + int(rest.ljust(3, "0") or 0)
+    return int(thousandths * (1024 if binary else 1000) ** _POWERS.index((power or " ").lower()) // 1000)
+
+
+def list_of_names(text: str) -> list[str]:
+    """The type of an argument: names between commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]

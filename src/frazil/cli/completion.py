@@ -8,7 +8,7 @@ from argparse import Action, ArgumentParser, _SubParsersAction
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 # metavars of arguments that are completed with files and folders; URLs are typed
 _FILES: Final = frozenset({"LOCATION", "SOURCE", "DESTINATION", "FILE", "FOLDER", "PATH"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
 from frazil.operations.window import Window
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 
 class Line(Record):

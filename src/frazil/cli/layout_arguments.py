@@ -6,8 +6,9 @@ import json
 from argparse import ArgumentTypeError
 from typing import Final
 
+from frazil.cli.command import size
+
 SAME: Final = "same"
-_UNITS: Final = {"": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def extents(text: str) -> tuple[int, ...] | str:
@@ -38,12 +39,11 @@ def codecs(text: str) -> object:
 
 
 def memory(text: str) -> int:
-    """A number of bytes, as in 512MiB."""
-    number = text.strip().rstrip("BKMGikmgb")
-    unit = text.strip()[len(number) :].upper()
-    if not number.isdecimal() or not int(number) or unit not in _UNITS:
+    """A number of bytes above 0, as in 512MiB."""
+    nbytes = size(text.strip())
+    if not nbytes:
         raise ArgumentTypeError(f"{text!r} is not a number of bytes, as in 512MiB")
-    return int(number) * _UNITS[unit]
+    return nbytes
 
 
 def named_extents(text: str) -> tuple[int, ...] | str | dict[str, int]:

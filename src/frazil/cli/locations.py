@@ -11,10 +11,10 @@ from frazil.api.node_locations import CREATES
 from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.cli.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
-from frazil.record import Record
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
@@ -237,19 +237,25 @@ def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | No
     if open_at is None:
         open_at = partial(open_node, options.location, prefixes=options.virtual_prefix)
     if path is not None and text is None:
-        array, text = _path_or_selection(path, open_at)
+        node, text = _path_or_selection(path, open_at)
     else:
-        array = open_at(path or "")
-    if isinstance(array, Group):
-        raise InvalidInputError(
-            "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
-        )
+        node = open_at(path or "")
+    array = as_array(node)
     try:
         selection = parse_selection("..." if text is None else text)
     except SelectionError as error:
         options.refuse(str(error))
         raise
     return window(array, selection)
+
+
+def as_array(node: Array | Group) -> Array:
+    """Raises InvalidInputError where the node is a group."""
+    if isinstance(node, Group):
+        raise InvalidInputError(
+            "a group is there, not an array", path=node.path or "/", hint="`frazil tree` shows the arrays below it"
+        )
+    return node
 
 
 def _path_or_selection(word: str, open_at: Callable[[str], Array | Group]) -> tuple[Array | Group, str | None]:

@@ -41,6 +41,14 @@ def print_result(options: Namespace, document: Json, text: str) -> None:
         print_text(text)
 
 
+def print_checked(options: Namespace, document: Json, text: str, *, ok: bool) -> None:
+    """Prints the result of a check, and ends the program with status 1 if problems remain."""
+    print_result(options, document, text)
+    if not ok:
+        sys.stdout.flush()
+        raise SystemExit(1)
+
+
 def _escaped(line: str) -> str:
     """A line of JSON, in which such characters occur only in strings."""
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
@@ -48,6 +56,15 @@ def _escaped(line: str) -> str:
 
 def is_terminal(stream: IO[str]) -> bool:
     return stream.isatty()
+
+
+def check_picture(options: Namespace) -> None:
+    """Refuses a name for the picture that is not that of a PNG file, and standard output if the result goes there too."""
+    ending = os.path.splitext(options.output or "")[1]
+    if ending.lower() not in ("", ".png"):
+        options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
+    if options.json and options.output == "-":
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
 
 
 @contextlib.contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from frazil.base.record import Record
 from frazil.errors import DataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
-from frazil.record import Record
 
 
 class Point(Record):

@@ -6,6 +6,7 @@ Not here: which chunks are read or written (array/io/)."""
 
 from typing import TYPE_CHECKING
 
+from frazil.base.late import late_names
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
@@ -16,7 +17,6 @@ from frazil.codecs.bytes_to_bytes.gzip import Gzip
 from frazil.codecs.bytes_to_bytes.zstd import Zstd
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.late import late_names
 
 if TYPE_CHECKING:
     from frazil.codecs import numcodecs

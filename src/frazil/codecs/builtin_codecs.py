@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final, cast
 
+from frazil.base.record import Record
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
@@ -13,7 +14,6 @@ from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.bytes_to_bytes.gzip import Gzip, NumcodecsGzip
 from frazil.codecs.bytes_to_bytes.zstd import NumcodecsZstd, Zstd
 from frazil.codecs.codec import Codec
-from frazil.record import Record
 
 
 class LateCodec(Record):

@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import (
@@ -26,9 +27,9 @@ from frazil.codecs.codec import (
     size_of,
 )
 from frazil.codecs.compiled_chain import Chain, InnerChunk
-from frazil.codecs.sharding.shard import IndexChain, Level, index_spec, make_kernel_index
+from frazil.codecs.python_chain import PythonChain, Serializer
+from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.codecs import python_stage
@@ -145,8 +146,7 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
     """Raises MetadataError where a codec cannot take as many bytes as each chunk of this spec gives it: for arrays that are created. A codec whose input size
     depends on the values (a compressor behind another, or behind shards) is checked when it is written."""
     before, (serializer, where), after = split(codecs, path)
-    for codec, codec_path in before:
-        spec = encoded_spec(codec, spec, codec_path)
+    spec = _specs(before, spec)[-1]
     if isinstance(serializer, Sharding):
         inner = spec._replace(shape=tuple(serializer.chunk_shape))
         check_sizes(serializer.codecs, inner, f"{where}.configuration.codecs")
@@ -173,12 +173,10 @@ def _with_limit(level: Level, inner: Chain) -> Chain:
     return Chain(levels, inner.inner_chunk, inner.native and level.addressable and level.index_codecs.plain)
 
 
-def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> IndexChain:
+def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> PythonChain:
     """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
     before, (serializer, where), after = split(codecs, path)
-    specs = [index_spec(counts)]
-    for codec, codec_path in before:
-        specs.append(encoded_spec(codec, specs[-1], codec_path))
+    specs = _specs(before, index_spec(counts))
     with codec_call(serializer, where):
         serializer.check(specs[-1], where)
     size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), where)
@@ -193,13 +191,44 @@ def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> 
             "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
             path=where,
         )
-    return IndexChain(
-        tuple(codec for codec, _ in before),
-        serializer,
-        tuple(codec for codec, _ in after),
-        tuple(specs),
-        tuple(s or 0 for s in sizes),
-    )
+    return _chain(before, serializer, after, specs, [s or 0 for s in sizes])
+
+
+def python_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
+    """A chain inside the configuration of a codec, for arrays of this spec. Raises MetadataError where it cannot encode them."""
+    before, (serializer, where), after = split(codecs, path)
+    specs = _specs(before, spec)
+    serializer.check(specs[-1], where)
+    bounds = _bounds(bound_of(serializer, lambda: serializer.bound(specs[-1]), where), after)
+    return _chain(before, serializer, after, specs, bounds)
+
+
+def _chain(
+    before: Sequence[tuple[ArrayToArray, str]],
+    serializer: Serializer,
+    after: Sequence[tuple[BytesToBytes, str]],
+    specs: Sequence[ChunkSpec],
+    bounds: Sequence[int],
+) -> PythonChain:
+    of_arrays, of_bytes = tuple(codec for codec, _ in before), tuple(codec for codec, _ in after)
+    return PythonChain(of_arrays, serializer, of_bytes, tuple(specs), tuple(bounds))
+
+
+def _specs(before: Sequence[tuple[ArrayToArray, str]], spec: ChunkSpec) -> list[ChunkSpec]:
+    """The input of each codec, and of the one behind them."""
+    specs = [spec]
+    for codec, path in before:
+        specs.append(encoded_spec(codec, specs[-1], path))
+    return specs
+
+
+def _bounds(most: int, after: Sequence[tuple[BytesToBytes, str]]) -> list[int]:
+    """The most bytes before the first of these codecs, and after each."""
+    bounds = [most]
+    for codec, path in after:
+        made = bound_of(codec, lambda codec=codec, most=bounds[-1]: codec.bound(most), path)  # type: ignore[misc]
+        bounds.append(min(made, _LARGEST_BOUND))
+    return bounds
 
 
 def _inner_chunk(
@@ -210,21 +239,17 @@ def _inner_chunk(
     order: tuple[int, ...],
     spec: ChunkSpec,
 ) -> InnerChunk:
-    specs = [shard_spec]
-    for first, codec_path in before:
-        specs.append(encoded_spec(first, specs[-1], codec_path))
+    specs = _specs(before, shard_spec)
     codec, where = serializer
-    runs: ArrayToBytes | whole_shard.WholeShard = codec
+    runs: Serializer = codec
     if isinstance(codec, Sharding):
         runs = shard = compile_shard(codec, specs[-1], where)
-        bounds = [shard.bound]
+        most = shard.bound
     else:
         with codec_call(codec, where):
             codec.check(specs[-1], where)
-        bounds = [bound_of(codec, lambda: codec.bound(specs[-1]), where)]
-    for following, codec_path in after:
-        most = bound_of(following, lambda codec=following, most=bounds[-1]: codec.bound(most), codec_path)  # type: ignore[misc]
-        bounds.append(min(most, _LARGEST_BOUND))
+        most = bound_of(codec, lambda: codec.bound(specs[-1]), where)
+    bounds = _bounds(most, after)
     native: list[NativeCodec] = []
     for following, codec_path in reversed(after):
         with codec_call(following, codec_path) as call:
@@ -251,14 +276,8 @@ def _inner_chunk(
         stage = vlen.element_stage(specs[-1], tuple(native), bounds[0])
         return InnerChunk(spec.shape, program, stage, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
-    python = [following for following, _ in after[: len(after) - len(native)]]
-    between = python_stage.PythonStage(
-        order,
-        tuple(first for first, _ in before),
-        runs,
-        tuple(python),
-        tuple(native),
-        tuple(specs),
-        tuple(bounds[: len(python) + 1]),
+    python = after[: len(after) - len(native)]
+    chain = _chain(before, runs, python, specs, bounds[: len(python) + 1])
+    return InnerChunk(
+        spec.shape, program, python_stage.PythonStage(order, chain, tuple(native)), bounds[-1], spec.nbytes
     )
-    return InnerChunk(spec.shape, program, between, bounds[-1], spec.nbytes)

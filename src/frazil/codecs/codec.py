@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -322,3 +322,18 @@ def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise MetadataError(f"{name} is {shown(value)}; it must be one of {', '.join(allowed)}", path=name)
     return value
+
+
+def codec_list(value: object, name: str) -> tuple[Codec, ...]:
+    """An argument of a codec, checked: the codecs in it. Their entries in documents are no codecs: only a registry knows which codec an entry is."""
+    if isinstance(value, str | Codec | Mapping) or not isinstance(value, Iterable):
+        raise MetadataError(f"{name} is {shown(value)}; it must be a list of codecs", path=name)
+    codecs = tuple(value)
+    for i, codec in enumerate(codecs):
+        if not isinstance(codec, Codec):
+            raise MetadataError(
+                f"{name}[{i}] is {shown(codec)}; it must be a codec, such as frazil.codecs.Zstd()",
+                path=f"{name}[{i}]",
+                hint='where the outer codec is given as {"name": ..., "configuration": ...}, those in it are given so too',
+            )
+    return codecs

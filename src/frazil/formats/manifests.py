@@ -6,17 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
-if TYPE_CHECKING:
-    FileBytes = bytes | bytearray | memoryview | _kernel.Segment
+FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
 Number = TypeVar("Number", bound=np.integer)
 Columns = NDArray[np.int64]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import Nodes
-from frazil.record import Record
 
 
 class SnapshotInfo(Record):

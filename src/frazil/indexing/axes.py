@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.indexing.selection import AxisSelection, Columns
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import SelectionError
 from frazil.indexing.axes import Axis, IndexAxis, plan_axis
 from frazil.indexing.box import BoxPlan
 from frazil.indexing.points import PointPlan
 from frazil.indexing.selection import AxisSelection, BoxSelection, Columns, PointSelection
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FrazilError, SelectionError, shown
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

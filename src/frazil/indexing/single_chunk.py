@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from operator import index
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 _NO_INTEGER = -(2**64)  # out of bounds for every axis
 _WHOLE = slice(None)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import MetadataError, shown
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     import json
@@ -293,6 +293,16 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
         if not isinstance(name, str):
             raise MetadataError(f"the name of a member must be a string, found {found(name)}", path=path)
     return {str(name): _as_json(child, member(path, name), depth - 1) for name, child in value.items()}
+
+
+def with_lists(value: object) -> Json:
+    """A value of a record, with lists in place of tuples."""
+    return [with_lists(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[return-value]
+
+
+def known_members(fields: Mapping[str, object]) -> dict[str, Json]:
+    """The fields of a record that are not None, with lists in place of tuples."""
+    return {name: with_lists(value) for name, value in fields.items() if value is not None}
 
 
 def dump_json(value: Json, indent: int | None = 2) -> bytes:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from frazil.base.record import Record
 from frazil.metadata.draft.extensions import DraftExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
-from frazil.record import Record
 
 Metadata = ArrayMetadata | GroupMetadata
 

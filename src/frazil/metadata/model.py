@@ -10,6 +10,7 @@ from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
@@ -20,7 +21,6 @@ from frazil.metadata.members import json_object, lengths_from_user, refusal
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value, assign
-from frazil.record import Record
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those that can be read and written

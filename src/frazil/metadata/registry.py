@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
-from frazil.late import LateModule
+from frazil.base.late import LateModule
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
 from frazil.metadata.grids.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid

@@ -14,8 +14,8 @@ import numpy as np
 
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
 from frazil.operations.array_source import open_source, with_limit
 from frazil.operations.slabs import Slab, SlabPlan, plan_slabs, read_slabs
 from frazil.operations.window import Values

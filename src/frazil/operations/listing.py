@@ -11,12 +11,12 @@ from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import extents_text, human
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, known_members
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 from frazil.runtime import DEFAULT
 from frazil.stores.store import Store
 
@@ -39,11 +39,7 @@ class Entry(Record):
 
     def to_json(self) -> dict[str, Json]:
         """Members that are not None."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self._asdict().items()
-            if value is not None
-        }
+        return known_members(self._asdict())
 
 
 def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
@@ -73,7 +69,7 @@ def entries_of_prefix(store: Store, prefix: str, *, recursive: bool = False, siz
             yield from keys
             keys.clear()
     if empty:
-        raise NotFoundError(f"nothing is there in {store!r}", path=prefix or "/", hint="check the location")
+        raise NotFoundError(f"nothing is there in {store}", path=prefix or "/", hint="check the location")
     yield from keys
 
 
@@ -119,15 +115,11 @@ def _cells(entry: Entry) -> tuple[str, str, str, str, str, str]:
     name = one_line(entry.name) or "."
     if entry.kind == "group":
         name += "/"
-    chunks = "" if entry.chunks is None else f"chunks {_extents(entry.chunks)}"
+    chunks = "" if entry.chunks is None else f"chunks {extents_text(entry.chunks)}"
     if entry.shards is not None:
-        chunks += f" in shards {_extents(entry.shards)}"
+        chunks += f" in shards {extents_text(entry.shards)}"
     stored = "" if entry.nbytes is None else human(entry.nbytes)
     if entry.objects is not None:
         stored += f" in {entry.objects} {'shard' if entry.shards else 'chunk'}{'s' * (entry.objects != 1)}"
-    shape = "" if entry.shape is None else _extents(entry.shape)
+    shape = "" if entry.shape is None else extents_text(entry.shape)
     return name, entry.kind, shape, entry.data_type or "", chunks, one_line(entry.reason or "") or stored
-
-
-def _extents(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "()"

@@ -6,11 +6,11 @@ from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
-from frazil.array.info import human
-from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
-from frazil.metadata.json_text import Json
+from frazil.base.record import Record
+from frazil.base.reports import columns, human
+from frazil.errors import DataError, FrazilError, InvalidInputError
+from frazil.metadata.json_text import Json, known_members
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 
 
 class NodeUsage(Record):
@@ -39,7 +39,7 @@ class NodeUsage(Record):
 
     def to_json(self) -> dict[str, Json]:
         """Members that are not None."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        return known_members(self._asdict())
 
 
 def usage(node: Array | Group) -> list[NodeUsage]:
@@ -71,15 +71,14 @@ def _of_node(path: str, metadata: Metadata | FrazilError, location: NodeLocation
     return NodeUsage(path, "array", info.nbytes, info.stored_nbytes, info.stored_objects)
 
 
-def lines(nodes: list[NodeUsage], *, top: str = ".") -> list[str]:
-    """A table, one line for each: decoded bytes, stored bytes, compression ratio, stored objects, path. Pure. top: the name of the node itself"""
+def lines(nodes: list[NodeUsage]) -> list[str]:
+    """A table, one line for each: decoded bytes, stored bytes, compression ratio, stored objects, path. Pure."""
     rows = [("decoded", "stored", "ratio", "objects", "path")]
     for node in nodes:
         ratio = f"{node.nbytes / node.stored_nbytes:.1f}" if node.stored_nbytes else "-"
-        name = one_line(node.path or top) + ("/" if node.kind == "group" and node.path else "")
+        name = (node.path or ".") + ("/" if node.kind == "group" and node.path else "")
         if node.reason is not None:
-            rows.append(("-", "-", "-", "-", f"{name} (unreadable: {one_line(node.reason)})"))
+            rows.append(("-", "-", "-", "-", f"{name} (unreadable: {node.reason})"))
         else:
             rows.append((human(node.nbytes), human(node.stored_nbytes), ratio, f"{node.objects}", name))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  ".join((*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
+    return columns(rows)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.indexing import orthogonal
-from frazil.record import Record
 
 Values = NDArray[np.generic]
 Picks = range | tuple[int, ...]  # elements along one dimension, in the order of the result

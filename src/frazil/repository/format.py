@@ -9,15 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import ManifestReference, Node, Nodes, NodeSnapshot
 from frazil.formats.snapshots import Snapshot, SnapshotInfo
-from frazil.record import Record
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
     from frazil.errors import FrazilError
     from frazil.formats.json_values import Json
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
     from frazil.metadata.registry import MetadataExtensions
     from frazil.stores.caches.byte_cache import ByteCache
     from frazil.stores.store import Store
+    from frazil.stores.values import Columns
 
-    Columns = NDArray[np.int64]
     Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
@@ -88,7 +85,7 @@ class Rules(Record):
     checks            virtual chunks have a size, a time or an ETag of their file
     attribute_files   large attributes may be in a file of their own
     bounded_history   the largest number of ancestors that a snapshot lists; None: all, or none if they are stored elsewhere
-    digests           the id of a chunk file ends in the digest of its bytes
+    digests           the id of a chunk file ends in the digest of its bytes (those of manifests and attribute files: RepositoryFormat.uncached)
     foreign           other programs also read and commit: only what they support is written, and they leave references outside of the grid of an array that
                       shrank"""
 
@@ -222,7 +219,8 @@ class RepositoryFormat(Protocol):
         """The key of an object in the store, from its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
 
     def uncached(self) -> RepositoryFormat:
-        """The same repository with an empty cache, read from the store below caches."""
+        """The same repository with an empty cache, read from the store below caches. If manifests and attribute files have digests, they are compared: a file
+        that differs raises FormatError, if a snapshot that lists it was read before."""
 
     def unsynced(self) -> RepositoryFormat:
         """The same repository, whose writes may return before they are on the medium (Store.unsynced); itself if that makes no difference."""

@@ -6,7 +6,7 @@ Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
 from typing import TYPE_CHECKING
 
-from frazil.late import late_names
+from frazil.base.late import late_names
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store

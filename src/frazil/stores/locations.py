@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
@@ -45,7 +45,7 @@ class StorePath(Record):
         return StorePath(self.store, f"{self.path}/{other}".strip("/"))
 
     def __str__(self) -> str:
-        return f"{self.store!r}/{self.path}"
+        return f"{self.store}/{self.path}"
 
 
 def resolve(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from frazil.base.weak_references import renew_after_fork
 from frazil.stores.keys.listing import page_of
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
@@ -28,7 +29,6 @@ from frazil.stores.values import (
     mark_stale,
     object_rows,
 )
-from frazil.weak_references import renew_after_fork
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True, appendable=True)
@@ -100,6 +100,9 @@ class MemoryStore(Store):
 
     def __repr__(self) -> str:
         return "MemoryStore()" if self.name is None else f"MemoryStore({self.name!r})"
+
+    def __str__(self) -> str:
+        return repr(self) if self.name is None else f"memory://{self.name}"
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.name is not None:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from frazil.late import LateModule
+from frazil.base.late import LateModule
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 if TYPE_CHECKING:

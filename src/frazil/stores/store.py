@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import ReadOnlyError, StoreError
-from frazil.late import LateModule
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import StorePort
@@ -57,6 +57,10 @@ class Store(StorePort):
     Raises InvalidInputError for bad keys, StoreError for what the store cannot do, ReadOnlyError where it is not writable."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        """The location as a user would name it, for messages. The repr, where a store has no such name."""
+        return repr(self)
 
     def close(self) -> None:
         """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""
@@ -352,5 +356,5 @@ class Store(StorePort):
         if getattr(can, capability):
             return
         if capability == "writable" or (capability == "erasable" and not can.writable):
-            raise ReadOnlyError(f"{self!r} can only be read", hint="open it for writing")
-        raise StoreError(f"{self!r} is not {capability}")
+            raise ReadOnlyError(f"{self} can only be read", hint="open it for writing")
+        raise StoreError(f"{self} is not {capability}")

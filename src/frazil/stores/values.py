@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.testing.buffered_store import BufferedStore

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final, Literal
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from frazil.api.repository import Repository
+from frazil.base.record import Record
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import (
     AlreadyExistsError,
@@ -26,7 +27,6 @@ from frazil.errors import (
 )
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
-from frazil.record import Record
 from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.format import AlphaSnapshots
 from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
@@ -87,7 +87,7 @@ class MemoryFormat(AlphaSnapshots):
     def _state(self) -> tuple[_State, Version]:
         found = self.store.get_versioned(self.key(_NAME))
         if found is None or found[1] is None:
-            raise NotFoundError(f"there is no repository here: {self.store!r}", hint="Repository.create makes one")
+            raise NotFoundError(f"there is no repository here: {self.store}", hint="Repository.create makes one")
         try:
             plain = json.loads(found[0])
             branches = {name: (number, snapshot) for name, (number, snapshot) in plain.pop("branches").items()}

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Barrier, BrokenBarrierError, Lock
 from typing import Literal
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.testing.buffered_store import BufferedStore

@@ -26,7 +26,7 @@ def beside(call):  # MiB that a call holds at most beside its result
 
 url, limit = sys.argv[1], int(sys.argv[2])
 runtime = frazil.Runtime(bytes_in_flight=limit)
-shape, shards, chunks = (256, 512, 1024), (128, 128, 256), (32, 32, 32)
+shape, shards, chunks = (128, 512, 1024), (128, 128, 256), (32, 32, 32)
 data = np.random.default_rng(0).integers(0, 2**16, shape, dtype=np.uint16)  # noise: as large encoded as decoded
 small = frazil.create_array(url + "/small", shape=64, dtype="u2", chunks=8, shards=32, runtime=runtime)
 small[1:] = 3
@@ -44,7 +44,7 @@ print(json.dumps({"write": write, "part": part, "read": read}))
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
 @pytest.mark.parametrize("limit", [1, 64])
 def test_memory_is_bounded_in_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """32 shards of 8 MiB. A task of a write holds a shard twice: in pieces, and as one value."""
+    """16 shards of 8 MiB. A task of a write holds a shard twice: in pieces, and as one value."""
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     words = [sys.executable, "-c", MEASURED, f"s3://{s3.new_bucket()}", str(limit << 20)]

@@ -74,9 +74,11 @@ def test_a_damaged_chunk_ends_a_read_in_parts(dtype: str, threads: int) -> None:
     np.testing.assert_array_equal(opened[:16], values[:16])
 
 
-def test_text_is_read_while_the_interpreter_ends() -> None:
-    """No thread can be started then."""
-    program = """
+@pytest.mark.parametrize("first", ["", "import concurrent.futures.thread"])
+def test_text_is_read_while_the_interpreter_ends(first: str) -> None:
+    """No thread can be started then, and the module for it not be imported."""
+    program = f"""
+{first}
 import atexit, frazil
 from frazil.array.io import selection_parts
 from frazil.stores import MemoryStore

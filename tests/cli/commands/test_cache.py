@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli.commands.cache import _size
+from frazil.cli.command import size
 from frazil.cli.main import main
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
@@ -64,7 +64,7 @@ def test_it_trims(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [("0", 0), ("17", 17), ("17B", 17), ("1.5k", 1500), ("2KiB", 2048), ("10GB", 10**10), ("10 GiB", 10 * 2**30), ("1tb", 10**12), ("0.001P", 10**12)],
 )  # fmt: skip
 def test_sizes(text: str, nbytes: int) -> None:
-    assert _size(text) == nbytes
+    assert size(text) == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-5", "1e9", "1,5GB", "5 bytes", "5iB", "٣"])

@@ -145,7 +145,7 @@ def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatc
     variables = s3.environment()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    client.wait_for_workers(2)  # workers that were killed before may not be back yet
+    client.wait_for_workers(2, timeout=120)  # workers that were killed before may not be back yet
     client.run(set_environment, variables)  # a replacement worker has the environment of this process
     repo = frazil.Repository.create(s3.url(prefix="sea.repo"))
     x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import h5py
 import numpy as np
@@ -15,6 +20,20 @@ import frazil
 from frazil import Runtime
 from frazil.integrations.files import decoded_chunks
 from frazil.integrations.files.imports import importer
+
+
+@contextmanager
+def largest_file(nbytes: int | None) -> Iterator[None]:
+    """Writes beyond this size fail."""
+    if nbytes is None:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_parts_of_one_chunk_decode_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,21 +54,45 @@ def test_parts_of_one_chunk_decode_it_once(tmp_path: Path, monkeypatch: pytest.M
 def test_chunks_that_several_slabs_need_are_decoded_once(
     full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An import to long chunks decoded each chunk of the file once for each column of slabs. With a full disk it still does."""
-    values = np.arange(64 * 64 * 64, dtype="i4").reshape(64, 64, 64)
+    """An import to long chunks decoded each chunk of the file once for each column of slabs. With a disk that becomes full it still does."""
+    values = np.arange(64 * 32 * 32, dtype="i4").reshape(64, 32, 32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("a", data=values, chunks=(1, 64, 64), scaleoffset=0)
-        file.create_dataset("b", data=values, chunks=(1, 64, 64), scaleoffset=0)
+        file.create_dataset("a", data=values, chunks=(1, 32, 32), scaleoffset=0)
+        file.create_dataset("b", data=values, chunks=(1, 32, 32), scaleoffset=0)
     paths: list[str] = []
     encoded = decoded_chunks._encoded
     monkeypatch.setattr(decoded_chunks, "_encoded", lambda *given: (paths.append(given[0].path), encoded(*given))[1])
-    if full:
-        monkeypatch.setattr(decoded_chunks, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115
-    limit = frazil.Runtime(bytes_in_flight=2**18)
-    frazil.import_file(tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(64, 8, 8), shards=(64, 16, 16), runtime=limit)
+    limit = frazil.Runtime(bytes_in_flight=2**16)
+    with largest_file(2**17 + 100 if full else None):  # the temporary file of an array would have 2**18 bytes
+        frazil.import_file(
+            tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(64, 8, 8), shards=(64, 16, 16), runtime=limit
+        )
     assert len(paths) > 300 if full else sorted(paths) == ["a"] * 64 + ["b"] * 64
     for name in "ab":
         np.testing.assert_array_equal(frazil.open_array(tmp_path / "b.zarr", path=name)[...], values)
+
+
+def test_temporary_files_of_an_array_are_closed_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were kept until the end of the import, which then took the disk space of all arrays together."""
+    values = np.arange(16 * 16 * 16, dtype="i4").reshape(16, 16, 16)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in "abc":
+            file.create_dataset(name, data=values, chunks=(1, 16, 16), scaleoffset=0)
+    made: list[IO[bytes]] = []
+    opened: list[int] = []
+
+    def temporary_file() -> IO[bytes]:
+        made.append(TemporaryFile())  # noqa: SIM115
+        opened.append(sum(not file.closed for file in made))
+        return made[-1]
+
+    monkeypatch.setattr(decoded_chunks, "TemporaryFile", temporary_file)
+    limit = frazil.Runtime(bytes_in_flight=2**12)
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(16, 2, 2), shards=(16, 4, 4), runtime=limit)
+    assert opened == [1, 1, 1]
+    assert all(file.closed for file in made)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
-from frazil.errors import DataError, FormatError, InvalidInputError, StoreError
+from frazil.errors import DataError, FormatError, InvalidInputError, NotFoundError, StoreError
 from frazil.integrations.files.imports.importer import import_scanned
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.memory import MemoryStore
@@ -163,7 +163,7 @@ def test_what_is_no_such_file(data: bytes) -> None:
 
 def test_what_is_not_there_or_not_allowed() -> None:
     prefixes = {"s3://sea/": holding(b"")}
-    with pytest.raises(StoreError, match="nothing is there") as caught:
+    with pytest.raises(NotFoundError, match="there is no file") as caught:
         scan_file("s3://sea/other.nc", virtual_prefixes=prefixes)
     assert caught.value.key == "s3://sea/other.nc"
     for url, message in (

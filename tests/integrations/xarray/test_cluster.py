@@ -89,4 +89,4 @@ def test_a_write_that_is_given_up_leaves_the_branch(
         changed(tmp_path, 99).frazil.write(repo, mode="a", message="never")
     assert repo.lookup("main") == before
     assert xr.open_dataset(repo, engine="frazil").equals(dataset())  # type: ignore[arg-type] # as above
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=120)

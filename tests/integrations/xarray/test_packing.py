@@ -34,7 +34,10 @@ def test_a_changed_variable(tmp_path: Path, value: float, lazy: bool) -> None:
     dataset([1.0, np.nan, 2.0], **PACKED).frazil.write(f"{place}@main")
     before = repo.lookup("main")
     changed = dataset([1.0, np.nan, value])
-    with pytest.raises(InvalidInputError, match=r"'t' has the value .* int16 cannot hold: it holds -317.68 to 337.67"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"'t' has the value .* int16 cannot hold: it holds -317.68 to 337.67.*another name.*'t2'",
+    ):
         (changed.chunk(x=3) if lazy else changed).frazil.write(f"{place}@main", mode="a")
     assert repo.lookup("main") == before
     (dataset([337.67, np.nan, -317.67]).chunk(x=3) if lazy else dataset([337.67, np.nan, -317.67])).frazil.write(
@@ -58,12 +61,53 @@ def test_an_appended_file_with_another_packing(tmp_path: Path) -> None:
         ([-1], {"dtype": "u2"}),
         ([300.0], {"dtype": "u1"}),
         ([5.0], {"dtype": "i1", "scale_factor": -0.01}),
+        (np.array([2**63], "u8"), {"dtype": "i8"}),
+        (np.array([2**63 - 1], "u8"), {"dtype": "i8", "_FillValue": 9}),  # xarray makes 2.0**63 of it
+        ([2.0**63], {"dtype": "i8"}),
+        ([2.0**64], {"dtype": "u8"}),
+        (
+            np.array([3276.0], "f2"),
+            {"dtype": "i2", "scale_factor": np.float32(0.1), "_FillValue": 9},
+        ),  # 32768 in float16
     ],
 )
 def test_a_new_variable(tmp_path: Path, values: list[float], encoding: dict[str, object]) -> None:
-    with pytest.raises(InvalidInputError, match="cannot hold"):
+    with pytest.raises(InvalidInputError, match="cannot hold") as caught:
         dataset(values).frazil.write(tmp_path / "sea.zarr", encoding={"t": encoding})
     assert not (tmp_path / "sea.zarr").exists()
+    assert caught.value.hint is not None and "another name" not in caught.value.hint
+    hinted = eval(caught.value.hint.partition("encoding=")[2])  # as a user would copy it
+    dataset(values).frazil.write(tmp_path / "sea.zarr", encoding=hinted)
+    assert read(tmp_path / "sea.zarr") == values
+
+
+@pytest.mark.parametrize("fill", [2**63 - 1, np.int64(2**63 - 1)])
+def test_a_number_of_missing_values_that_is_not_exact(tmp_path: Path, fill: object) -> None:
+    """It became -2**63, which was read as a value."""
+    with pytest.raises(InvalidInputError, match="has NaN, and float64 cannot hold its number 9223372036854775807"):
+        dataset([1.0, np.nan], dtype="i8", _FillValue=fill).frazil.write(tmp_path / "sea.zarr")
+    dataset([1.0, 2.0], dtype="i8", _FillValue=fill).frazil.write(tmp_path / "sea.zarr")
+    assert read(tmp_path / "sea.zarr") == [1.0, 2.0]
+
+
+def test_hints(tmp_path: Path) -> None:
+    """A new variable can get another encoding; that of an array that exists cannot be changed."""
+    with pytest.raises(InvalidInputError) as new:
+        dataset([300.0], dtype="u1", _FillValue=255).frazil.write(tmp_path / "sea.zarr")
+    assert new.value.hint == "give it an encoding that holds it: encoding={'t': {'dtype': 'float64'}}"
+    dataset([3.0], dtype="u1", _FillValue=255).frazil.write(tmp_path / "sea.zarr")
+    with pytest.raises(InvalidInputError) as appended:
+        dataset([300.0]).frazil.write(tmp_path / "sea.zarr", append_dim="x")
+    assert "give the variable another name, and an encoding" in (appended.value.hint or "")
+
+
+def test_a_coordinate(tmp_path: Path) -> None:
+    """Whose values are those of an index."""
+    made = xr.Dataset(coords={"x": ("x", [0.0, 1.0], {}, {"dtype": "i1"})})
+    made.frazil.write(tmp_path / "sea.zarr")
+    assert xr.open_dataset(tmp_path / "sea.zarr", engine="frazil").x.values.tolist() == [0, 1]
+    with pytest.raises(InvalidInputError, match="'x' has the value 300"):
+        xr.Dataset(coords={"x": [300.0]}).frazil.write(tmp_path / "sea.zarr", append_dim="x")
 
 
 def test_unsigned_numbers_and_fill_values(tmp_path: Path) -> None:
@@ -79,7 +123,7 @@ def test_what_fits_is_what_comes_back(packed: int, scale: float, offset: float) 
     variable = xr.Variable("x", np.array([packed * scale + offset]))
     variable.encoding = {"dtype": "i2", "scale_factor": scale, "add_offset": offset}
     if -32768 <= packed <= 32767:
-        assert checked(variable, "t") is variable
+        assert checked(variable, "t", exists=False) is variable
     else:
         with pytest.raises(InvalidInputError):
-            checked(variable, "t")
+            checked(variable, "t", exists=False)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.no_backoff import no_pauses
 from tests.operations.served import VALUES, Client, fill, old_files, served_value
 
 import frazil
@@ -319,6 +320,7 @@ class Replaced(BufferedStore):
 
 
 @pytest.mark.parametrize(("times", "status"), [(1, 200), (5, 200), (100, 500)])
+@no_pauses()
 def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> None:
     store, failures = MemoryStore(), list[str]()
     store.set("zarr.json", b'{"node_type": "array"}')

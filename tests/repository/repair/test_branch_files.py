@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.repository.maintenance.garbage import values
 from tests.repository.repair.test_damaged_by_hand import filled, newest
 
 import frazil
-from frazil.errors import FormatError
+from frazil.errors import FormatError, NotFoundError
 
 
 @pytest.mark.parametrize("ref", ["branch.dev", "tag.v1"])
@@ -103,3 +104,52 @@ def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_pat
         repo.reset_branch("main", tip, expect=tip)
     repo.reset_branch("main", tip)
     assert repo.lookup("main") == tip
+
+
+@pytest.mark.parametrize("branch", ["main", "dev"])
+def test_all_files_of_a_branch_are_gone(tmp_path: Path, branch: str) -> None:
+    """The steps of docs/maintenance.md lead to its last commit."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    first = list(repo.history())[-1].id
+    repo.create_branch("dev", "main")
+    with repo.transaction(branch, message="last") as root:
+        root["a"][0] = 99
+    last = repo.lookup(branch)
+    shutil.rmtree(location / "refs" / f"branch.{branch}")
+    if branch == "main":
+        with pytest.raises(NotFoundError, match="no repository"):
+            frazil.Repository.open(location)
+        (location / "refs" / "branch.main").mkdir()
+        (location / "refs" / "branch.main" / "ZZZZZZZZ.json").write_text(f'{{"snapshot":"{first}"}}')
+    repo = frazil.Repository.open(location)
+    assert last in repo.verify().orphan_ids["snapshots"]
+    assert repo.show(last).message == "last"
+    if branch == "main":
+        repo.reset_branch("main", last)
+    else:
+        repo.create_branch("dev", last)
+    assert repo.verify(decode=True).ok
+    with repo.transaction(branch, message="next") as root:
+        assert root["a"][0, 0] == 99
+        root["a"][0] = 98
+    repo.garbage_collect(now=True)
+    assert frazil.Repository.open(location).verify(decode=True).ok
+
+
+def test_a_tag_whose_snapshot_stays_damaged(tmp_path: Path) -> None:
+    """It stops collections, also after all repairs, until its folder is removed by hand (docs/maintenance.md)."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    repo.create_tag("damaged", "main")
+    newest(location, "manifests").write_bytes(b"")
+    repo = frazil.Repository.open(location)
+    assert not repo.repair(accept_loss=True, history=True).ok
+    assert {problem.ref for problem in repo.verify().problems} == {"tag damaged"}
+    with pytest.raises(FormatError):
+        repo.garbage_collect(now=True)
+    shutil.rmtree(location / "refs" / "tag.damaged")
+    repo = frazil.Repository.open(location)
+    assert repo.verify().ok
+    repo.garbage_collect(now=True)
+    assert repo.verify(decode=True).ok

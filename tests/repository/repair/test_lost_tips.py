@@ -90,6 +90,24 @@ def test_without_a_commit_behind_the_known_one_the_newest_is_kept_once(tmp_path:
     assert ["main-found begins" in entry.text for entry in repo.repair().lost] == [True]
 
 
+def test_a_branch_that_was_found_before_and_not_adopted(tmp_path: Path) -> None:
+    """It does not hide what another damaged file named: a reset to a snapshot that no branch leads to."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    first = list(repo.history())[-2].id
+    before = leave(repo, first, 1)
+    repo.reset_branch("main", list(repo.history())[1].id)
+    repo = damage(location, "main")
+    assert repaired(repo, tips=True) == {"main-found": before}
+    commit(repo, "main", 2)
+    target = leave(repo, first, 3)
+    repo.reset_branch("main", target)
+    repo = damage(location, "main")
+    assert repaired(repo) == {"main-found-2": target}
+    assert repaired(repo) == {}
+    assert repaired(repo, tips=True) == {}
+
+
 def test_two_damaged_branches(tmp_path: Path) -> None:
     """What was committed on the known tip of one is not taken for the other, unless they had the same tip."""
     location = tmp_path / "r"

@@ -1,4 +1,5 @@
-"""Digests of chunk files: every file that a session writes has one, a verification compares them, and a repair treats files that differ as lost."""
+"""Digests of files: every chunk file, manifest and attribute file that a session writes has one, a verification compares them, and a repair treats files that
+differ as lost or damaged."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 import frazil
 from frazil import _kernel
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import decode_id
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
@@ -84,6 +85,102 @@ def test_a_repair_gives_up_what_a_digest_shows(tmp_path: Path) -> None:
     done = repo.repair(digests=True, accept_loss=True)
     assert done.lost
     assert repo.verify(digests=True, history=False).ok
+
+
+def rewritten(store: Store, *, digests: bool = True) -> tuple[Store, dict[str, str]]:
+    """Three commits of one array with the same chunks, and attributes in a file of their own: the manifest of each commit has the same node and box. Also
+    returns the key of the manifest and of the attribute file of each."""
+    repo = frazil.Repository.create(
+        store,
+        chunk_digests="crc32c" if digests else None,
+        durable=False,
+        attributes_file_bytes=100,
+        chunk_packing="off",
+    )
+    keys: dict[str, str] = {}
+    for number in range(3):
+        before = set(store.list_prefix("manifests/")) | set(store.list_prefix("attributes/"))
+        with repo.transaction(message=f"commit {number}") as root:
+            array = root.require_array("a", shape=(4000,), dtype="f8", chunks=(1000,), codecs=[])
+            array[:] = np.arange(4000.0) + number
+            root.attrs["about"] = str(number) * 200
+        for key in {*store.list_prefix("manifests/"), *store.list_prefix("attributes/")} - before:
+            keys[f"{key.partition('/')[0]} {number}"] = key
+    return store, keys
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_every_manifest_and_attribute_file_has_one(local: bool, tmp_path: Path) -> None:
+    store, keys = rewritten(LocalStore(tmp_path / "r") if local else MemoryStore())
+    repo = frazil.Repository.open(store)
+    assert len(keys) == 6
+    assert all(digest(store, key) for key in keys.values())
+    assert repo.verify().ok
+    with repo.transaction(message="of forks") as root:
+        root["a"][:500] = 0
+    assert all(digest(store, key) for key in store.list_prefix("manifests/"))
+    assert repo.verify(digests=True).ok
+
+
+def replaced(store: Store, keys: dict[str, str], damage: str, kind: str = "manifests") -> frazil.Repository:
+    """Damages the newest file of a kind so that it still is a valid one, and opens the repository again."""
+    key = keys[f"{kind} 2"]
+    value = store.get(keys[f"{kind} 1"]) or b""
+    if damage == "flip":  # of one letter in the id of a chunk file
+        data = bytearray(store.get(key) or b"")
+        texts = [chunk.rpartition("/")[2] for chunk in store.list_prefix("chunks/")]
+        at = max(data.find(text.encode()) for text in texts)
+        data[at + 3] = ord("Z") if data[at + 3] != ord("Z") else ord("X")
+        value = bytes(data)
+    store.set(key, value)
+    return frazil.Repository.open(store)
+
+
+@pytest.mark.parametrize("kind", ["manifests", "attributes"])
+def test_another_valid_file_is_found(kind: str) -> None:
+    store, keys = rewritten(MemoryStore())
+    assert (
+        not replaced(*rewritten(MemoryStore(), digests=False), "swap", kind).verify().problems
+    )  # why there are digests
+    repo = replaced(store, keys, "swap", kind)
+    found = repo.verify()
+    assert [(one.kind, one.key) for one in found.problems] == [
+        ("manifest" if kind == "manifests" else kind, keys[f"{kind} 2"])
+    ]
+    assert "other bytes" in found.problems[0].text
+
+
+@pytest.mark.parametrize("damage", ["swap", "flip"])
+def test_a_repair_rebuilds_such_a_manifest(damage: str) -> None:
+    store, keys = rewritten(MemoryStore())
+    repo = replaced(store, keys, damage)
+    assert {one.kind for one in repo.verify().problems} >= {"manifest"}
+    with pytest.raises(FormatError, match="other bytes"):
+        repo.garbage_collect(now=True)
+    done = repo.repair()
+    assert not done.lost
+    assert [entry.kind for entry in done.repaired] == ["chunks"]
+    repo = frazil.Repository.open(store)
+    assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)
+    assert repo.readonly_session().root.attrs["about"] == "2" * 200
+    assert repo.verify(history=False, digests=True, decode=True).ok
+    assert repo.repair(history=True).ok
+    repo.garbage_collect(now=True)
+    assert repo.verify(digests=True, decode=True).ok
+
+
+def test_commits_of_versions_without_digests_of_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They copy flags and give random ids. Their files, and those of all later commits, are not compared."""
+    store, _ = rewritten(MemoryStore())
+    repo = frazil.Repository.open(store)
+    with monkeypatch.context() as older:
+        older.setattr("frazil.repository.alpha.new_snapshot.has_file_digests", lambda _: False)
+        with repo.transaction(message="older version") as root:
+            root["a"][:] = 5
+    with repo.transaction(message="this version") as root:
+        root["a"][1000:2000] = 6
+    assert not all(digest(store, key) for key in store.list_prefix("manifests/"))
+    assert frazil.Repository.open(store).verify(digests=True, decode=True).ok
 
 
 def test_repositories_without() -> None:

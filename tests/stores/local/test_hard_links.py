@@ -10,6 +10,7 @@ import pytest
 from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
 from frazil.stores import LocalStore
 from frazil.stores.local.new_files import link_files
+from frazil.testing.checks import refusal
 
 
 def linked(store: LocalStore, names: list[str], sources: list[str]) -> list[bool]:
@@ -38,9 +39,17 @@ def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "root" / "folder").mkdir()
     with pytest.raises(StoreError):
         linked(store, ["way/x"], ["a"])
-    with pytest.raises(StoreError):
-        linked(store, ["new"], ["last"])
-    assert linked(store, ["new", "new2"], ["folder", "a/b"]) == [False, False]
+    (tmp_path / "root" / "within").symlink_to(tmp_path / "root" / "folder")
+    (tmp_path / "root" / "folder" / "f").write_bytes(b"2")
+    error = refusal(StoreError, lambda: linked(store, ["new"], ["last"]))
+    assert error.key == "last" and "cannot be read" in error.message
+    sources = ["folder", "a/b", "way/x", "within/f", "none/x"]
+    new = [f"new{i}" for i in range(len(sources))]
+    assert linked(store, new, sources) == [False] * len(sources)
+    assert [size >= 0 for size in store.copy_in(new, LocalStore(store.path), sources)] == [False] * len(sources), (
+        "as copies"
+    )
+    (tmp_path / "root" / "folder" / "f").unlink()
     with pytest.raises(StoreError):
         linked(store, ["a/below"], ["a"])
     with pytest.raises(StoreError):

@@ -9,16 +9,20 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version
+from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil import _kernel
+from frazil.errors import StoreError
 from frazil.stores import LocalStore
 from frazil.stores.transfer.value_copies import put_parts
+from frazil.testing.checks import refusal
 
 
 @pytest.fixture
@@ -331,7 +335,8 @@ def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
 WAIT = """
 import sys
 from pathlib import Path
-from tests.stores.local_disks import Folder
+from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 folder = Folder(Path(sys.argv[1]))
 try:
     folder.publish({f"k{i}": b"1" for i in range(int(sys.argv[2]))}, threads=2)
@@ -351,3 +356,53 @@ def test_an_interrupt_ends_the_waiting(folder: Folder, count: int) -> None:
             assert child.communicate()[0] == "interrupted\n"
         assert child.returncode == 0
     assert "k0" not in folder.names()
+
+
+@pytest.mark.parametrize("lacks", [(), ("links of unnamed files",), ("unnamed files",), ("links",)])
+def test_streams_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+    require_filters()
+    store, size = LocalStore(tmp_path, sync=True), 2**20
+
+    def run() -> None:
+        lack(*lacks)
+        for value in (b"first", b"second"):
+            put_parts(store, "d/a", 2 * size + len(value), iter([bytes(size), value, bytes(size)]))
+            assert store.get("d/a") == bytes(size) + value + bytes(size)
+        os.chmod(tmp_path / "d/a", 0o640)
+        put_parts(store, "d/a", 1, iter([b"3"]))
+
+    run_processes([run])
+    assert (tmp_path / "d/a").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path / "d") == ["a"]
+
+
+WRITES: dict[str, Callable[[LocalStore, str], object]] = {
+    "set": lambda store, key: store.set(key, b"new"),
+    "create": lambda store, key: store.create(key, b"new"),
+    "stream": lambda store, key: put_parts(store, key, 3, iter([b"new"])),
+    "copy": lambda store, key: store.copy_in([key], LocalStore(store.path), ["source"]),
+    "link": lambda store, key: store.copy_in([key], store, ["source"], shares=True),
+}
+
+
+@pytest.mark.parametrize("way", WRITES)
+@pytest.mark.parametrize("sync", [False, True])
+def test_no_write_makes_what_the_next_one_refuses(tmp_path: Path, way: str, sync: bool) -> None:
+    """Longer names than those of locks could never be erased, and a link or a device of the user would be lost."""
+    (tmp_path / "outside").write_bytes(b"outside")
+    store = LocalStore(tmp_path / "root", sync=sync)
+    store.set("source", b"old")
+    (tmp_path / "root/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "root/dangling").symlink_to(tmp_path / "none")
+    (tmp_path / "root/folder").mkdir()
+    os.mkfifo(tmp_path / "root/pipe")
+    for key in ("a" * 249, "d/" + "a" * 255, "link", "dangling", "folder", "pipe"):
+        assert refusal(StoreError, lambda key=key: WRITES[way](store, key)).key == key  # type: ignore[misc]
+    assert (tmp_path / "root/link").is_symlink() and (tmp_path / "root/dangling").is_symlink()
+    assert (tmp_path / "root/pipe").is_fifo()
+    assert (tmp_path / "outside").read_bytes() == b"outside"
+    WRITES[way](store, "a" * 248)
+    assert store.list() == ["a" * 248, "source"]
+    assert not [name for name in os.listdir(store.path) if name.endswith("__lock")]
+    store.erase_prefix("")
+    assert store.list() == []

@@ -385,3 +385,44 @@ def test_a_panic_of_the_client_is_an_error() -> None:
         with pytest.raises(StoreError, match="client of the object store stopped") as caught:
             at(server).erase("0")
         assert caught.value.key == "0"
+
+
+@pytest.mark.parametrize("name", ["get", "put", "delete", "copy", "list", "list_with_delimiter_async"])
+def test_a_lack_of_memory_is_no_failure_of_the_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told as such, and at once: after several attempts, it was reported as a network failure."""
+    store = ObjectStore(obstore.store.MemoryStore())
+    version = store.put("a", b"1")
+    calls = {
+        "get": [lambda: store.get("a"), lambda: store.exists("a"), lambda: store.get_partial_values([("a", (0, 1))])],
+        "put": [lambda: store.set("a", b"2"), lambda: store.create("b", b"2"), lambda: store.put("a", b"2", version)],
+        "delete": [lambda: store.erase("a"), lambda: store.erase_values(["a", "b"])],
+        "copy": [lambda: store.copy_in(["b"], store, ["a"], shares=True)],
+        "list": [store.list, lambda: store.list_prefix("a/")],
+        "list_with_delimiter_async": [lambda: store.list_dir("")],
+    }[name]
+    tried: list[object] = []
+
+    def fail(*arguments: object, **_: object) -> object:
+        tried.append(arguments)
+        raise MemoryError
+
+    monkeypatch.setattr(obstore, name, fail)
+    for call in calls:
+        tried.clear()
+        with pytest.raises(MemoryError):
+            call()
+        assert 1 <= len(tried) <= 2, "once for each key"
+    monkeypatch.undo()
+    assert store.get_versioned("a") == (b"1", version)
+
+
+def test_a_body_without_room_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObjectStore(obstore.store.MemoryStore())
+    store.set("a", bytes(2**22))
+
+    def fail(_: int) -> object:
+        raise MemoryError
+
+    monkeypatch.setattr("frazil.stores.objects.range_requests.empty_buffer", fail)
+    with pytest.raises(MemoryError):
+        store.get_partial_values([("a", (0, 2**22))])

@@ -9,10 +9,13 @@ import numpy as np
 import obstore
 import pytest
 from tests.faults.faulty_buckets import QUICK
+from tests.no_backoff import no_pauses
+from tests.reference_cycles import is_freed
 from tests.servers.scripted import Request, answer, scripted
 
 from frazil.errors import StoreError
 from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.values import STALE
 
 HUGE = 10**12
 HEADERS = {"ETag": '"1"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
@@ -98,7 +101,7 @@ def test_a_bucket_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-outs and the number of attempts are options."""
     with scripted(lambda request: None) as server:
         store = bucket(
-            server.url, client_options={option: "500ms", "allow_http": True}, retry_config={"max_retries": 1}
+            server.url, client_options={option: "250ms", "allow_http": True}, retry_config={"max_retries": 1}
         )
         with pytest.raises(StoreError):
             store.get("a")
@@ -107,3 +110,66 @@ def test_a_bucket_that_never_answers(option: str) -> None:
             for write in (lambda: store.set("a", b"1"), lambda: store.create("a", b"1")):
                 with pytest.raises(StoreError):
                     write()
+
+
+ARCHIVED = b"<Error><Code>InvalidObjectState</Code><Message>not valid for the storage class</Message></Error>"
+
+
+def heads(get: bytes, head: bytes) -> Callable[[Request], bytes]:
+    """Answers of a server to GET and to HEAD."""
+    return lambda request: {"GET": get, "HEAD": head}[request.method]
+
+
+@pytest.mark.parametrize(
+    "get",
+    [answer(403, ARCHIVED), answer(200, bytes(100), **HEADERS)],
+    ids=["archived", "without ranges"],
+)
+def test_objects_whose_bytes_are_not_sent_are_looked_up(get: bytes) -> None:
+    with scripted(heads(get, answer(200, **{**HEADERS, "Content_Length": 100}))) as server:
+        store = bucket(server.url)
+        assert store.exists("a")
+        found = store.fetch(["a"], np.zeros((0, 3), np.int64))
+        assert (found.versions[0], found.sizes.tolist()) == (b'"1"', [100])
+        assert store.fetch(["a"], np.zeros((0, 3), np.int64), expect=[b'"2"']).status[0] == STALE
+        with pytest.raises(StoreError) as caught:
+            store.get("a")
+        assert ("archived" in str(caught.value.hint)) == (b"403" in get[:20])
+
+
+@pytest.mark.parametrize("status", [404, 403, 400])
+@pytest.mark.parametrize("get", [answer(403, ARCHIVED), answer(200, bytes(100), **HEADERS)])
+def test_a_head_that_fails_makes_nothing_absent(get: bytes, status: int) -> None:
+    with scripted(heads(get, answer(status))) as server, pytest.raises(StoreError) as caught:
+        bucket(server.url).exists("a")
+    assert caught.value.key == "a"
+
+
+@pytest.mark.parametrize(
+    "get",
+    [
+        answer(403, b"<Error><Code>AccessDenied</Code></Error>"),
+        answer(404, b"<html>nothing here</html>"),
+        answer(404),
+        answer(400, b"<Error><Code>InvalidRequest</Code></Error>"),
+    ],
+)
+def test_no_other_refusal_is_followed_by_a_head(get: bytes) -> None:
+    with scripted(heads(get, answer(200, **{**HEADERS, "Content_Length": 100}))) as server:
+        with pytest.raises(StoreError):
+            bucket(server.url).exists("a")
+        assert {request.method for request in server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        answer(500),
+        answer(206, bytes(4), **{**HEADERS, "Content_Range": "bytes 0-9/100", "Content_Length": 10}) + b"",
+        answer(206, bytes(4), **HEADERS, Content_Range="bytes 0-9/100"),
+    ],
+)
+def test_errors_are_freed_with_their_last_reference(response: bytes) -> None:
+    with scripted(lambda request: iter([response])) as server, no_pauses():
+        for store in (bucket(server.url), ObjectStore(server.url, **QUICK)):
+            assert is_freed(StoreError, lambda store=store: store.get_partial_values([("a", (0, 10))]))  # type: ignore[misc]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.no_backoff import no_pauses
 from tests.stores.draft_operations import Table, subset, subsets
 from tests.stores.local_disks import fork
 
@@ -311,11 +312,13 @@ def test_a_version_that_is_not_wanted_is_not_asked_for(names: tuple[str, ...]) -
     assert requested == ["a"]
 
 
+@no_pauses()
 def test_a_value_without_a_version() -> None:
     store = adapt(SimpleNamespace(get=lambda key: b"1", version=lambda key: None))
     assert refusal(StoreError, lambda: store.get_versioned("a")).key == "a"
 
 
+@no_pauses()
 def test_a_value_that_changes_while_its_size_is_asked_for() -> None:
     table = Table()
     table.set("a", b"0123")

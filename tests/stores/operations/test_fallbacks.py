@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.no_backoff import no_pauses
+from tests.reference_cycles import is_freed
 from tests.stores.draft_operations import Table
 
 import frazil
@@ -390,3 +391,15 @@ def test_tracebacks_of_others_have_no_secrets(first: str, kind: str) -> None:
     assert "secret" not in shown
     assert ("e.org" in shown) == ("secret" not in first), "an error without secrets is the cause of ours"
     assert error.__context__ is None or error.__context__ is error.__cause__
+
+
+def test_errors_are_freed_with_their_last_reference() -> None:
+    class Failed(Exception):
+        pass
+
+    def fail(*_: object) -> None:
+        raise Failed
+
+    store = adapt(SimpleNamespace(get=fail, set=fail, list=fail))
+    for call in (lambda: store.get("a"), lambda: store.set("a", bytes(10)), store.list):
+        assert is_freed(StoreError, call)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from frazil.errors import StoreError
-from frazil.stores.transfer.large_buffers import empty_buffer, joined_value, value_buffers
+from frazil.stores.transfer.large_buffers import BufferPool, joined_value, value_buffers
 from frazil.stores.transfer.merged_spans import SHORT, short_bytes
 from frazil.stores.values import Pieces, Sources
 
@@ -73,12 +75,58 @@ def test_a_large_buffer_goes_back_to_the_system() -> None:
         assert found is not None
         return int(found[1]) >> 10
 
-    before = resident()
-    buffers = [empty_buffer(2**23) for _ in range(16)]
+    before, pool = resident(), BufferPool()
+    buffers = [pool.empty(2**23) for _ in range(16)]
     for buffer in buffers:
         buffer[:] = 1
     assert resident() >= before + 100
     del buffer, buffers
     assert resident() <= before + 30
-    assert empty_buffer(3).shape == (3,)
-    assert empty_buffer(0).shape == (0,)
+    assert pool.empty(3).shape == (3,)
+    assert pool.empty(0).shape == (0,)
+
+
+def _address(buffer: NDArray[np.uint8]) -> int:
+    return int(buffer.__array_interface__["data"][0])
+
+
+def test_memory_is_used_again_once_no_view_is_left() -> None:
+    pool, size = BufferPool(), 2**21
+    kept, first = pool.empty(size), pool.empty(size)
+    address, view = _address(first), memoryview(first)[5:9]
+    del first
+    other = pool.empty(size)
+    assert _address(other) != address  # still in use by the view
+    view.release()
+    second = pool.empty(size - 1)
+    assert _address(second) == address
+    assert second.shape == (size - 1,)
+    assert _address(pool.empty(size)) not in {address, _address(kept), _address(other)}
+
+
+def test_idle_memory_does_not_add_to_what_is_in_use() -> None:
+    """A buffer that does not fit into the idle memory frees that."""
+    pool = BufferPool()
+    kept = pool.empty(2**20)
+    for size in (2**20, 2**22, 2**24):
+        assert pool.empty(size).shape == (size,)
+        assert sum(len(memory) for memory in pool._idle) == size
+    del kept
+    assert not pool._idle
+    assert not pool._in_use
+
+
+def test_buffers_of_many_threads_are_apart() -> None:
+    pool = BufferPool()
+
+    def fill(number: int) -> bool:
+        same = True
+        for i in range(50):
+            buffer = pool.empty(2**19 + (number * 7919 + i * 104729) % 2**20)
+            buffer[:] = number
+            same &= bool((buffer == number).all())
+        return same
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(fill, range(8)))
+    assert not pool._idle

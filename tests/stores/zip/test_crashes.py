@@ -16,6 +16,8 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
+from tests.stores.local_disks import run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil.errors import StoreError
 from frazil.stores import ZipStore
@@ -222,3 +224,16 @@ def test_writers_are_killed(tmp_path: Path) -> None:
         done = max(numbers.values())
         assert done in {acknowledged, acknowledged + 1}
         assert sorted(numbers.values()) == list(range(max(0, done - 49), done + 1))
+
+
+@pytest.mark.parametrize("lacks", [(), ("links", "links by Python"), ("unnamed files",)])
+def test_an_archive_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+    require_filters()
+
+    def write() -> None:
+        lack(*lacks)
+        ZipStore(tmp_path / "new/a.zip").set("a", b"1")
+
+    run_processes([write, write])
+    assert ZipStore(tmp_path / "new/a.zip").get("a") == b"1"
+    assert os.listdir(tmp_path / "new") == ["a.zip"]

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from frazil.api.lookup import nanoseconds
+from frazil.api.maintenance.verification import check_progress
 from frazil.array.arguments import check_flag
 from frazil.errors import InvalidInputError
 from frazil.repository.format import RepositoryFormat
@@ -33,10 +34,9 @@ def garbage_collect(
     check_flag(dry_run, "dry_run")
     if not isinstance(wait, timedelta):
         raise InvalidInputError(f"wait is {wait!r}; it must be a timedelta", hint="wait=timedelta(hours=24)")
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    report = check_progress(progress)
     waits = 0 if now else max(_ns(wait), 1)
-    return collection.collect(files, waits, progress or _ignore_progress, dry_run=dry_run)
+    return collection.collect(files, waits, report, dry_run=dry_run)
 
 
 def expire(
@@ -65,7 +65,3 @@ def expire(
 
 def _ns(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1) * 1000
-
-
-def _ignore_progress(_what: str, _count: int) -> None:
-    """Progress is not reported."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import among, grid_of, sorted_coordinates, within
 from frazil.repository.manifests.references import BaseReferences
@@ -25,13 +25,12 @@ from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.verify import Depth, check
 from frazil.repository.verification.virtual_files import VirtualFiles
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.api.session import Session
-
-    Columns = NDArray[np.int64]
 
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 

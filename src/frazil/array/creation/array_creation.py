@@ -13,8 +13,8 @@ from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import DataSource, addresses_read, data_source
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node
 from frazil.array.hierarchy.removal import remove_node
+from frazil.base.late import LateModule
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
-from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:

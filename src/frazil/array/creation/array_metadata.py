@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from frazil.array.arguments import DEFAULT_FILL, check_sequence
 from frazil.array.compiled_array import chunk_spec
+from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
@@ -15,7 +16,6 @@ from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec, choice, resol
 from frazil.codecs.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
-from frazil.late import LateModule
 from frazil.metadata.extensions import Extension, parse_extension, suggestion
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys

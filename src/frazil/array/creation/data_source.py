@@ -12,9 +12,9 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.interface.lazy_view import LazyView
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.late import LateModule
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.blosc import Blosc
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, MetadataError
@@ -16,7 +17,6 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import as_json, item
 from frazil.metadata.members import json_object
 from frazil.metadata.v2.objects import ObjectArray, parse_object_array
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.codecs.registry import Registry

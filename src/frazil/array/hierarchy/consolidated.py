@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from frazil.array.hierarchy.members import children_of
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
@@ -21,7 +22,6 @@ from frazil.metadata.v2 import consolidated as v2_copies
 from frazil.metadata.v2.documents import read_document
 from frazil.metadata.v3 import consolidated as v3_copies
 from frazil.metadata.value import Value
-from frazil.record import Record
 
 
 class _Dialect(Protocol):
@@ -118,7 +118,7 @@ def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | 
     copies = None if location.nodes is not None else copies_at(location, group)
     if copies is None:
         raise NotFoundError(
-            f"the group has no consolidated metadata in {location.store!r}",
+            f"the group has no consolidated metadata in {location.store}",
             key=location.layout.document_keys(location.path)[0],
             path=location.path or "/",
             hint="frazil.consolidate_metadata writes it; frazil.open_group does not need it",

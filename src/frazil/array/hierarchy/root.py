@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_node
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
-from frazil.late import LateModule
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
@@ -16,7 +17,6 @@ from frazil.metadata.members import Members, check_integer, check_object, json_o
 from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, parsed_format
 from frazil.metadata.paths import ancestors, join, normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
-from frazil.record import Record
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _is_bare(store: Store, prefix: str) -> bool:
     Raises StoreError where the store cannot list: chunks in the other location would read as fill values."""
     if not store.capabilities.listable:
         raise StoreError(
-            f"{store!r} is not listable, and only a listing shows where a prototype of 2020 keeps its chunks",
+            f"{store} is not listable, and only a listing shows where a prototype of 2020 keeps its chunks",
             path=prefix[:-1] or "/",
             hint="open it where it can be listed, or convert it there to another dialect",
         )

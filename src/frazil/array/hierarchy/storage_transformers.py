@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from frazil.array.hierarchy.nodes import NodeLocation, no_transformers
 from frazil.array.hierarchy.root import as_store
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
 from frazil.metadata.extension_guard import CheckedKeys, ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.grids.chunk_keys import SeparatedKeys

@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import ConflictError, NotFoundError
-from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 from frazil.stores.transfer.content import read_values
 from frazil.stores.values import WHOLE, Version
 

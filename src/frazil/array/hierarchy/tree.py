@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from frazil.base.record import Record
 from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.record import Record
 
 
 class Tree(Record):

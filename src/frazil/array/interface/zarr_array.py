@@ -13,11 +13,11 @@ from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
 from frazil.array.tokens import Handle
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_line, shown
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.record import Record
 from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     SelectableT = TypeVar("SelectableT", bound=Selectable)
 
 else:
-    missing_names = LateModule("frazil.missing_names")
+    missing_names = LateModule("frazil.base.missing_names")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import check_above
 from frazil.array.interface.zarr_array import ZarrNode
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NodeKindError
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 

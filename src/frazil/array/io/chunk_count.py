@@ -10,8 +10,8 @@ from frazil.array.access import Access
 from frazil.array.io.task_costs import shards_per_task
 from frazil.array.shape.extents import corners
 from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
+from frazil.base.late import LateModule
 from frazil.errors import DataError
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import Columns

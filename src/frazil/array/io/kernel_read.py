@@ -17,9 +17,9 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, folder_there, shard_replaced
 from frazil.array.shards.shard_indexes import IndexTables, Slot
+from frazil.base.late import LateModule
 from frazil.errors import DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
-from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
@@ -117,12 +117,7 @@ class _Call:
         fresh = self._fresh.reshape(-1, 2)
         names, objects, states = files.names, files.objects, self._states
         program, threads = access.chain.inner_chunk.program, access.runtime.threads
-        if isinstance(batch, BoxBatch):
-            return _kernel.read_shards(
-                program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(), self._rows,
-                remembered, slots, fresh, states, out, threads,
-            )  # fmt: skip
-        return _kernel.read_shard_points(
+        return _kernel.read_shards(
             program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(self._rows),
             remembered, slots, fresh, states, out, threads,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -40,17 +40,19 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import StoredObjects
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from numpy.typing import NDArray
 
     from frazil.array.io import selection_parts
@@ -134,13 +136,45 @@ def read_selection(
             return partial(data_type.put_values, elements, heap)
 
         data_type = access.variable.data_type
-        selection_parts.read_parts(access, selection, put, selection.out_view(values))
+        _read_parts(access, selection, put, selection.out_view(values))
         return values
     elements, heap = _read_elements(access, plans, selection, fill)
     if out is None:
         return access.variable.data_type.values_of(elements, heap)
     access.variable.data_type.put_values(elements, heap, out)
     return out
+
+
+def _read_parts(
+    access: Access, selection: BoxSelection, read: Callable[[BoxSelection], Callable[[Out], object]], out: Out
+) -> None:
+    """Reads part by part (selection_parts.py) into `out`, which has the order of selection.out_view.
+
+    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
+          by one thread at a time, so this is the only way to use other cores meanwhile"""
+    begin, putting = 0, None
+    with nullcontext() if access.runtime.checked().threads == 1 else _one_thread() as other:
+        for part in selection_parts.parts_of(access, selection):
+            put, end = read(part), begin + part.axes[0].size
+            if putting is not None:
+                putting.result()  # one part waits at most
+            values, begin = out[begin:end], end
+            try:
+                putting = None if other is None else other.submit(put, values)
+            except RuntimeError:  # the interpreter is ending, and starts no thread
+                putting = other = None
+            if putting is None:
+                put(values)
+        if putting is not None:
+            putting.result()
+
+
+def _one_thread() -> AbstractContextManager[ThreadPoolExecutor | None]:
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError:  # the interpreter is ending, and imports this module no more
+        return nullcontext()
+    return ThreadPoolExecutor(1, "frazil strings")
 
 
 def _read_elements(

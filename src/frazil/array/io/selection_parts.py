@@ -1,24 +1,18 @@
-"""Divides a selection of variable-length elements into parts. Parts are read one after the other if the chunks are files.
+"""Divides a selection of variable-length elements into parts. Pure; read.py reads the parts, one after the other if the chunks are files.
 
 Parts reuse the memory for views and heap of earlier parts, so that a large read needs little memory beside its result. For other stores all requests are
 made at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from frazil.indexing import AxisSelection, BoxSelection
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from frazil.array.access import Access
-
-    Out = NDArray[np.generic]
 
 _ELEMENTS: Final = 2**20  # of a part; at least one row of chunks
 
@@ -44,28 +38,3 @@ def parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]:
         end = min(-(-(behind - first.start) // first.step), first.size)
         yield BoxSelection(selection.shape, (AxisSelection(at, first.step, end - begin), *others))
         begin = end
-
-
-def read_parts(
-    access: Access, selection: BoxSelection, read: Callable[[BoxSelection], Callable[[Out], object]], out: Out
-) -> None:
-    """Reads part by part into `out`, which has the order of selection.out_view.
-
-    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
-          by one thread at a time, so this is the only way to use other cores meanwhile"""
-    alone = access.runtime.checked().threads == 1
-    with ThreadPoolExecutor(1, "frazil strings") as other:
-        begin, putting = 0, None
-        for part in parts_of(access, selection):
-            put, end = read(part), begin + part.axes[0].size
-            if putting is not None:
-                putting.result()  # one part waits at most
-            values, begin = out[begin:end], end
-            try:
-                putting = None if alone else other.submit(put, values)
-            except RuntimeError:  # the interpreter is ending, and starts no thread
-                putting, alone = None, True
-            if alone:
-                put(values)
-        if putting is not None:
-            putting.result()

@@ -51,11 +51,11 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
+from frazil.base.late import LateModule
 from frazil.codecs.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
-from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import (

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_lookup import Batch, Chunks
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

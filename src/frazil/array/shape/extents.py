@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import SelectionError, shown
-from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.members import INT64_MAX
 

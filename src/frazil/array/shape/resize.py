@@ -13,10 +13,10 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.io.write import write
 from frazil.array.shape.extents import chunk_shapes, corners
+from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
 from frazil.metadata.grids.chunk_grids import ChunkGrid
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import PlainChunks
 
 if TYPE_CHECKING:

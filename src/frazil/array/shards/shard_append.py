@@ -12,10 +12,10 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import BlobTable
+from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
 from frazil.indexing import BoxChunks, PointChunks
-from frazil.record import Record
 from frazil.stores.local.appended_shards import (
     COPIED_HINT,
     COPIED_TORN,

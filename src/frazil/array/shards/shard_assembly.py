@@ -13,11 +13,11 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
+from frazil.base.record import Record
 from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.sharding.inner_order import inner_ranks
 from frazil.codecs.sharding.shard import Assembled, InnerChunks, assemble
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.record import Record
 from frazil.stores.values import Columns, Pieces
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 from frazil.stores.values import Columns, Version
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.sharding.inner_order import Order
 from frazil.errors import InvalidInputError, shown
-from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 
 if TYPE_CHECKING:

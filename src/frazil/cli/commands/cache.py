@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from frazil.array.info import human, table
-from frazil.cli.command import Command
+from frazil.array.info import table
+from frazil.base.late import LateModule
+from frazil.base.reports import counted, human
+from frazil.cli.command import Command, size
 from frazil.cli.output import add_json, print_result
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
     from frazil.stores.caches import cache_folder
 else:
     cache_folder = LateModule("frazil.stores.caches.cache_folder")
-
-_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?:([kMGTP])(i?))?B?", re.IGNORECASE)
-_POWERS: Final = " kMGTP".lower()
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,21 +25,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     change.add_argument(
         "--trim",
         metavar="SIZE",
-        type=_size,
+        type=size,
         help="remove what was used least recently, until at most SIZE is left: bytes, or as in 500MB or 10GiB",
     )
     change.add_argument("--clear", action="store_true", help="remove everything; the folder remains a cache")
     add_json(parser)
-
-
-def _size(text: str) -> int:
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise ArgumentTypeError(f"{text!r} is not a size; give a number of bytes, or such as 500MB or 10GiB")
-    number, power, binary = found.groups()
-    whole, _, rest = number.partition(".")
-    thousandths = int(whole) * 1000 + int(rest.ljust(3, "0") or 0)
-    return int(thousandths * (1024 if binary else 1000) ** _POWERS.index((power or " ").lower()) // 1000)
 
 
 def run(options: Namespace) -> None:
@@ -84,7 +71,7 @@ def _lines(report: dict[str, Json]) -> list[tuple[str, str]]:
 def _counted(files: Json, nbytes: Json) -> str:
     assert isinstance(files, int)
     assert isinstance(nbytes, int)
-    return f"{human(nbytes)} in {files} range{'' if files == 1 else 's'}"
+    return f"{human(nbytes)} in {counted(files, 'range')}"
 
 
 COMMAND = Command(

@@ -7,11 +7,11 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from frazil.api.references import Named
+from frazil.base.late import LateModule
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
 from frazil.cli.output import print_text
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.operations.serve import server

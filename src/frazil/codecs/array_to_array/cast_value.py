@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs.array_to_array.scale_offset import scalar_of
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, choice
 from frazil.codecs.number_types import Dtype, bits_of, float_range, integer_range, is_integer
 from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.registry import CORE_EXTENSIONS
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,6 +17,7 @@ from frazil.codecs.codec import (
     BytesToBytes,
     ChunkSpec,
     Codec,
+    codec_list,
     resolve,
     run_decode,
     run_encode,
@@ -36,7 +37,7 @@ class N5Default(ArrayToBytes):
     nested: ClassVar[tuple[str, ...]] = required
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
-        self.codecs = tuple(codecs)
+        self.codecs = codec_list(codecs, "codecs")
         transposition, serializer, after = self._parts()
         rank = len(transposition.order)
         if transposition.order != tuple(reversed(range(rank))):

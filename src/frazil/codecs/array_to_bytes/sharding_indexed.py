@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.chain import compile_shard
-from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, integer, resolve
+from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, codec_list, integer, resolve
 from frazil.codecs.sharding.shard import index_spec
 from frazil.errors import MetadataError
 
@@ -38,8 +38,10 @@ class ShardingIndexed(Sharding):
                 f"chunk_shape is {chunk_shape!r}; it must be a list of whole numbers above 0", path="chunk_shape"
             )
         self.chunk_shape = tuple(integer(extent, "chunk_shape", 1, 2**63 - 1) for extent in chunk_shape)
-        self.codecs = (Bytes(),) if codecs is None else tuple(codecs)
-        self.index_codecs = (Bytes("little"), Crc32c()) if index_codecs is None else tuple(index_codecs)
+        self.codecs = (Bytes(),) if codecs is None else codec_list(codecs, "codecs")
+        self.index_codecs = (
+            (Bytes("little"), Crc32c()) if index_codecs is None else codec_list(index_codecs, "index_codecs")
+        )
         self.index_location = choice(index_location, "index_location", ("start", "end"))
 
     def resolved(self, spec: ChunkSpec) -> Self:

@@ -12,8 +12,9 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, resolve
-from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain
+from frazil.codecs.chain import python_chain
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, codec_list, resolve
+from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, MetadataError
 from frazil.metadata.types.heap import field_of
 
@@ -30,8 +31,8 @@ class ZarrsOptional(ArrayToBytes):
     nested: ClassVar[tuple[str, ...]] = required
 
     def __init__(self, mask_codecs: Sequence[Codec] | None = None, data_codecs: Sequence[Codec] | None = None) -> None:
-        self.mask_codecs = (Bytes(),) if mask_codecs is None else tuple(mask_codecs)
-        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+        self.mask_codecs = (Bytes(),) if mask_codecs is None else codec_list(mask_codecs, "mask_codecs")
+        self.data_codecs = (Bytes(),) if data_codecs is None else codec_list(data_codecs, "data_codecs")
 
     def resolved(self, spec: ChunkSpec) -> Self:
         if not _is_optional(spec):
@@ -41,8 +42,8 @@ class ZarrsOptional(ArrayToBytes):
     def check(self, spec: ChunkSpec, path: str) -> None:
         if not _is_optional(spec):
             raise MetadataError(f"codec {self.name} encodes optional elements, not {spec.dtype}", path=path)
-        self._mask.check(_mask_spec(spec))
-        self._data.check(_value_spec(spec, 1))
+        self._mask(spec)
+        self._data(spec, 1)
 
     def bound(self, spec: ChunkSpec) -> int:
         return _MOST_BYTES + 2 * spec.nbytes
@@ -50,8 +51,8 @@ class ZarrsOptional(ArrayToBytes):
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         valid = field_of(array, "valid").copy(order="C")  # np.ascontiguousarray makes 0-d arrays 1-d
         values = field_of(array, "value")[valid]
-        mask = self._mask.encode(valid, _mask_spec(spec))
-        data = self._data.encode(values, _value_spec(spec, len(values))) if len(values) else b""
+        mask = self._mask(spec).encode(valid)
+        data = self._data(spec, len(values)).encode(values) if len(values) else b""
         return _LENGTHS.pack(len(mask), len(data)) + mask + data
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
@@ -63,21 +64,19 @@ class ZarrsOptional(ArrayToBytes):
             raise ChunkDecodeError(
                 f"codec {self.name}: lengths of {mask_length} and {data_length} in a chunk of {len(data)} bytes"
             )
-        raw = self._mask.decode(rest[:mask_length], _mask_spec(spec))
+        raw = self._mask(spec).decode(rest[:mask_length])
         valid = raw.view(np.uint8) != 0
         out: Array = np.zeros(spec.shape, spec.dtype)
         field_of(out, "valid")[...] = valid
         if count := int(np.count_nonzero(valid)):
-            field_of(out, "value")[valid] = self._data.decode(rest[mask_length:], _value_spec(spec, count)).reshape(-1)
+            field_of(out, "value")[valid] = self._data(spec, count).decode(rest[mask_length:])
         return out
 
-    @property
-    def _mask(self) -> NestedChain:
-        return nested_chain(self.mask_codecs, "mask_codecs")
+    def _mask(self, spec: ChunkSpec) -> PythonChain:
+        return python_chain(self.mask_codecs, _mask_spec(spec), "mask_codecs")
 
-    @property
-    def _data(self) -> NestedChain:
-        return nested_chain(self.data_codecs, "data_codecs")
+    def _data(self, spec: ChunkSpec, count: int) -> PythonChain:
+        return python_chain(self.data_codecs, _value_spec(spec, count), "data_codecs")
 
 
 def _part(spec: ChunkSpec, name: str) -> np.dtype[np.generic]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice
-from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain
+from frazil.codecs.chain import python_chain
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice, codec_list
+from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import view_columns, views_of
@@ -49,16 +50,16 @@ class ZarrsVlen(ArrayToBytes):
         index_data_type: str = "uint64",
         index_location: str = "start",
     ) -> None:
-        self.index_codecs = (Bytes("little"),) if index_codecs is None else tuple(index_codecs)
-        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+        self.index_codecs = (Bytes("little"),) if index_codecs is None else codec_list(index_codecs, "index_codecs")
+        self.data_codecs = (Bytes(),) if data_codecs is None else codec_list(data_codecs, "data_codecs")
         self.index_data_type = choice(index_data_type, "index_data_type", ("uint32", "uint64"))
         self.index_location = choice(index_location, "index_location", ("start", "end"))
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         if not spec.views:
             raise MetadataError(f"codec {self.name} encodes text and bytes, not elements of {spec.dtype}", path=path)
-        self._index.check(self._index_spec(1))
-        self._data.check(_bytes_spec(1))
+        self._index(1)
+        self._data(1)
 
     def bound(self, spec: ChunkSpec) -> int:
         return MOST_BYTES
@@ -68,8 +69,8 @@ class ZarrsVlen(ArrayToBytes):
         offsets, data = view_columns(array.reshape(-1), spec.heap)
         if len(data) >= 2**32 and self.index_data_type == "uint32":
             raise InvalidInputError(f"codec {self.name}: offsets of type uint32 end at 4 GiB")
-        index = self._index.encode(offsets.astype(self.index_data_type), self._index_spec(len(offsets)))
-        encoded = self._data.encode(np.frombuffer(data, np.uint8), _bytes_spec(len(data))) if data else b""
+        index = self._index(len(offsets)).encode(offsets.astype(self.index_data_type))
+        encoded = self._data(len(data)).encode(np.frombuffer(data, np.uint8)) if data else b""
         length = _LENGTH.pack(len(index))
         return length + index + encoded if self.index_location == "start" else encoded + index + length
 
@@ -86,28 +87,19 @@ class ZarrsVlen(ArrayToBytes):
         index, encoded = (
             (rest[:length], rest[length:]) if at_start else (rest[len(rest) - length :], rest[: len(rest) - length])
         )
-        offsets: NDArray[np.uint64] = (
-            self._index.decode(index, self._index_spec(count + 1)).reshape(-1).astype(np.uint64)
-        )
+        offsets: NDArray[np.uint64] = self._index(count + 1).decode(index).astype(np.uint64)
         total = int(offsets[-1])
         if int(offsets[0]) != 0 or (offsets[1:] < offsets[:-1]).any() or total > MOST_BYTES:
             raise ChunkDecodeError(f"codec {self.name}: the offsets do not ascend from 0 to at most {MOST_BYTES}")
-        joined = self._data.decode(encoded, _bytes_spec(total)).tobytes() if total else b""
+        joined = self._data(total).decode(encoded).tobytes() if total else b""
         views = views_of(offsets.astype(np.int64), joined, spec.heap, text=spec.dtype == TEXT_VIEW)
         return views.view(spec.dtype).reshape(spec.shape)
 
-    @property
-    def _index(self) -> NestedChain:
-        return nested_chain(self.index_codecs, "index_codecs")
-
-    @property
-    def _data(self) -> NestedChain:
-        return nested_chain(self.data_codecs, "data_codecs")
-
-    def _index_spec(self, count: int) -> ChunkSpec:
+    def _index(self, count: int) -> PythonChain:
         dtype: np.dtype[np.generic] = np.dtype(self.index_data_type)
-        return ChunkSpec((count,), dtype, ((0, dtype.itemsize, 1),), bytes(dtype.itemsize))
+        spec = ChunkSpec((count,), dtype, ((0, dtype.itemsize, 1),), bytes(dtype.itemsize))
+        return python_chain(self.index_codecs, spec, "index_codecs")
 
-
-def _bytes_spec(count: int) -> ChunkSpec:
-    return ChunkSpec((count,), np.dtype(np.uint8), (), b"\0")
+    def _data(self, count: int) -> PythonChain:
+        spec = ChunkSpec((count,), np.dtype(np.uint8), (), b"\0")
+        return python_chain(self.data_codecs, spec, "data_codecs")

@@ -6,26 +6,16 @@ array_to_bytes/sharding_indexed.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.codec import (
-    ArrayToArray,
-    ArrayToBytes,
-    BytesToBytes,
-    ChunkSpec,
-    Refusal,
-    as_bytes,
-    run_decode,
-    run_encode,
-)
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal
+from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,58 +28,6 @@ Columns: TypeAlias = "NDArray[np.int64]"
 def index_spec(counts: Sequence[int]) -> ChunkSpec:
     """A shard index before its codecs: offset and nbytes of counts inner chunks, uint64."""
     return ChunkSpec((*counts, 2), np.dtype(np.uint64), ((0, 8, 1),), b"\xff" * 8)
-
-
-class IndexChain(Record):
-    """The codecs of a shard index; specs[i] and sizes[i] are the input of each array-to-array and bytes-to-bytes codec."""
-
-    before: tuple[ArrayToArray, ...]
-    serializer: ArrayToBytes
-    after: tuple[BytesToBytes, ...]
-    specs: tuple[ChunkSpec, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return self.sizes[-1]
-
-    @property
-    def plain(self) -> bool:
-        """Whether it consists of `bytes` and checksums: then many indexes are one array."""
-        return not self.before and type(self.serializer) is Bytes and all(type(codec) is Crc32c for codec in self.after)
-
-    def decode(self, data: bytes) -> NDArray[np.uint64]:
-        """uint64[n, 2]. Raises DataError."""
-        for codec, size in zip(reversed(self.after), reversed(self.sizes[:-1]), strict=True):
-            data = run_decode(codec, data, size)
-        try:
-            array = self.serializer.decode(data, self.specs[-1])
-            for before, spec in zip(reversed(self.before), reversed(self.specs[:-1]), strict=True):
-                array = before.decode(array, spec)
-            return np.ascontiguousarray(array).astype(np.uint64, copy=False).reshape(prod(self.specs[0].shape[:-1]), 2)
-        except FrazilError:
-            raise
-        except Exception as error:  # a user's codec may raise any exception
-            raise FormatError(f"the shard index: {type(error).__name__}: {error}") from error
-
-    def encode(self, table: NDArray[np.uint64]) -> bytes:
-        """Raises InvalidInputError if a user's codec returns a result of another size than it declared."""
-        array: NDArray[np.generic] = table.reshape(self.specs[0].shape)
-        try:
-            for before, spec in zip(self.before, self.specs[:-1], strict=True):
-                array = before.encode(array, spec)
-            data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
-        except FrazilError:
-            raise
-        except Exception as error:
-            raise InvalidInputError(f"the shard index: {type(error).__name__}: {error}") from error
-        for codec in self.after:
-            data = run_encode(codec, data)
-        if len(data) != self.nbytes:
-            raise InvalidInputError(
-                f"the codecs made a shard index of {len(data)} bytes instead of the {self.nbytes} that they declared"
-            )
-        return data
 
 
 class Level(Record):
@@ -109,7 +47,7 @@ class Level(Record):
     counts: tuple[int, ...]
     strides: tuple[int, ...]
     total: int
-    index_codecs: IndexChain
+    index_codecs: PythonChain
     at_end: bool
     after: tuple[BytesToBytes, ...]
     bound: int
@@ -126,7 +64,7 @@ class Level(Record):
 
 
 def make_kernel_index(
-    codecs: IndexChain, counts: Sequence[int], strides: Sequence[int], *, at_end: bool
+    codecs: PythonChain, counts: Sequence[int], strides: Sequence[int], *, at_end: bool
 ) -> _kernel.ShardIndex:
     """An index in the form of the kernel. If its codecs are others than `bytes` and checksums, the kernel only checks tables that were decoded here."""
     swapped = isinstance(codecs.serializer, Bytes) and bool(codecs.serializer.swaps(codecs.specs[-1]))
@@ -165,7 +103,8 @@ def read_indexes(
     if not failures:
         for i, index in zip(there.tolist(), data, strict=True):
             try:
-                tables[i] = level.index_codecs.decode(index.tobytes()).view(np.int64)
+                table = level.index_codecs.decode(index.tobytes())
+                tables[i] = np.ascontiguousarray(table).view(np.int64).reshape(level.total, 2)
             except FrazilError as error:
                 return tables, [(i, _kernel.FAILED_INDEX, Refusal(error))]
         failures = _kernel.check_indexes(level.kernel_index, of_there, tables[there].reshape(-1, 2))
@@ -194,13 +133,19 @@ def encode_indexes(
     level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None
 ) -> NDArray[np.uint8]:
     """Undoes read_indexes: uint8[g, nbytes]. Raises InvalidInputError for a user's codec; name(error, i) may add to it which shard it was."""
-    data = np.empty((len(tables), level.index_codecs.nbytes), np.uint8)
-    if level.index_codecs.plain:
+    codecs = level.index_codecs
+    data = np.empty((len(tables), codecs.nbytes), np.uint8)
+    if codecs.plain:
         _kernel.write_indexes(level.kernel_index, np.ascontiguousarray(tables).reshape(-1, 2), data)
         return data
     for i, table in enumerate(tables):
         try:
-            data[i] = np.frombuffer(level.index_codecs.encode(table.view(np.uint64)), np.uint8)
+            index = codecs.encode(table.view(np.uint64).reshape(codecs.specs[0].shape))
+            if len(index) != codecs.nbytes:
+                raise InvalidInputError(
+                    f"the codecs made a shard index of {len(index)} bytes instead of the {codecs.nbytes} that they declared"
+                )
+            data[i] = np.frombuffer(index, np.uint8)
         except FrazilError as error:
             if name is not None:
                 name(error, i)

@@ -8,9 +8,9 @@ import json
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ALPHABET, ObjectId, decode_id, encode_id
-from frazil.record import Record
 
 RefKind: TypeAlias = Literal["branch", "tag"]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import read_id
 from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
@@ -17,7 +18,6 @@ from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_
 from frazil.formats.nodes import Nodes
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
-from frazil.record import Record
 
 FORMAT_VERSION: Final = 0
 

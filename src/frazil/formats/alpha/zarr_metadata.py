@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
+from frazil.base.record import Record
 from frazil.formats.json_values import Json
 from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack, write_array, write_value
-from frazil.record import Record
 
 FillValue: TypeAlias = bool | int | str | bytes
 

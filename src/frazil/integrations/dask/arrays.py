@@ -16,11 +16,12 @@ from frazil.api.forked import fork_for_many, is_of, session_of
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.base.optional_package import load_package
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_no_overlap, is_aligned, reading_chunks
 from frazil.integrations.dask.tasks import Shared, block_target, check_values, forked, gather, write_block
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 
@@ -126,13 +127,8 @@ def store(
 
 
 def _dask() -> tuple[ModuleType, ModuleType]:
-    """dask.array and dask.highlevelgraph. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("dask.array"), import_module("dask.highlevelgraph")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"frazil.dask needs dask, which cannot be imported ({error})", hint="pip install 'frazil[dask]'"
-        ) from error
+    """dask.array and dask.highlevelgraph. Raises InvalidInputError where they are not installed."""
+    return load_package("dask.array", "frazil.dask needs", "dask"), import_module("dask.highlevelgraph")
 
 
 class Piece(Record):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, SelectionError
-from frazil.record import Record
 
 Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as in dask
 

@@ -12,9 +12,9 @@ import numpy as np
 from frazil.api.forked import begin_again, store_of, with_written, written_by
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
 from frazil.integrations.dask.layout import Box, Extents, selection_of
-from frazil.late import LateModule
 from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores.store import Store
 

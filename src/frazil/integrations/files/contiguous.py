@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.integrations.files.scanned import ChunkColumns, no_chunks
-from frazil.record import Record
 
 _CHUNK_BYTES: Final = 2**20  # target size of a chunk
 _MANY: Final = 2**16  # if an array would have more chunks, they become larger

@@ -5,26 +5,23 @@ The packages of the formats name the library in `Library.name`; this module open
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from tempfile import TemporaryFile
 from threading import Event, Lock
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.api.nodes import create_array, create_group
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
+from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.sources.source import Source
 from frazil.integrations.files.tiff.series import open_tiff
 from frazil.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.scanned import ScannedArray
-    from frazil.integrations.files.sources.source import Source
 
 
 class BoxReader(Protocol):
@@ -41,7 +38,7 @@ _OPENERS: Final[dict[str, Opener]] = {
     "tifffile": open_tiff,
     "zip": open_members,
 }
-
+_OPENED_BY_ARRAY: Final = ("zip",)  # each array has its own files, which are closed after it
 
 _BYTES: Final = [{"name": "bytes", "configuration": {"endian": "little"}}]
 _VLEN: Final = ["vlen-utf8"]
@@ -63,12 +60,17 @@ class _Spool:
         return self._file.read(length)
 
     def put(self, key: str, chunk: bytes) -> None:
-        """Raises OSError, for example if the disk is full; then nothing is added."""
+        """Raises OSError, for example if the disk is full; then the file can only be closed."""
         self._file.seek(self._end)
         self._file.write(chunk)
         self._file.flush()
         self._places[key] = self._end, len(chunk)
         self._end += len(chunk)
+
+    def close(self) -> None:
+        """Frees the space of the file."""
+        with suppress(OSError):  # of bytes that are not yet written
+            self._file.close()
 
 
 class DecodedChunks:
@@ -89,7 +91,9 @@ class DecodedChunks:
         self._files: Final = files
         self._ended: Final = ended
         self._readers: dict[str, BoxReader] = {}
-        self._spools: Final[dict[str, _Spool]] = {}
+        self._path: str | None = None  # of the array that was read last
+        self._array_files: Final = files.enter_context(ExitStack())  # opened for that array alone
+        self._spool: _Spool | None = None
         self._last: tuple[str, bytes | None] = "", None  # slabs of an import are often parts of one chunk
         self._lock: Final = Lock()
 
@@ -111,29 +115,36 @@ class DecodedChunks:
         with self._lock:
             if self._ended.is_set():
                 raise StoreError("the import has ended", key=self._source.name, path=path)
+            self._switch(path)
             if self._last[0] != key:
                 self._last = "", None  # its memory is free before the next chunk is decoded
                 self._last = key, self._chunk(key, array, box)
             return self._last[1]
 
     def spool(self, path: str) -> None:
-        """Keeps the chunks of an array in a temporary file, so that each is decoded once: for a copy that reads them several times."""
-        if path in self._arrays and self._arrays[path].chunked and path not in self._spools:
-            file = TemporaryFile()  # noqa: SIM115 # closed with `files`
-            self._spools[path] = _Spool(self._files.enter_context(file))
+        """Keeps the chunks of an array in a temporary file until another array is read, so that each is decoded once: for a copy that reads them several times."""
+        if path in self._arrays and self._arrays[path].chunked:
+            with self._lock:
+                self._switch(path)
+                file = TemporaryFile()  # noqa: SIM115 # closed with the other files of the array
+                self._spool = _Spool(self._array_files.enter_context(file))
+
+    def _switch(self, path: str) -> None:
+        """Closes the files of the last array, if this is another one: arrays are copied one after the other, and there may be thousands."""
+        if path != self._path:
+            self._path, self._spool = path, None
+            self._array_files.close()
 
     def _chunk(self, key: str, array: ScannedArray, box: tuple[slice, ...]) -> bytes | None:
-        spool = self._spools.get(array.path)
-        if spool is None:
-            return _encoded(array, self._reader(array)(box))
-        chunk = spool.get(key)
+        chunk = None if self._spool is None else self._spool.get(key)
         if chunk is None:
             chunk = _encoded(array, self._reader(array)(box))
-            if chunk is not None:
+            if chunk is not None and self._spool is not None:
                 try:
-                    spool.put(key, chunk)
-                except OSError:  # no room: later chunks are decoded as often as they are read
-                    pass
+                    self._spool.put(key, chunk)
+                except OSError:  # the disk is full: frees the space, and decodes chunks as often as they are read
+                    self._spool.close()
+                    self._spool = None
         return chunk
 
     def list(self) -> list[str]:
@@ -143,10 +154,12 @@ class DecodedChunks:
     def _reader(self, array: ScannedArray) -> BoxReader:
         assert array.library is not None
         if array.path not in self._readers:
-            same = [
-                other for other in self._arrays.values() if other.library and other.library.name == array.library.name
-            ]
-            self._readers |= _OPENERS[array.library.name](self._source, same, self._files)
+            name, files = array.library.name, self._files
+            same = [other for other in self._arrays.values() if other.library and other.library.name == name]
+            if name in _OPENED_BY_ARRAY:
+                same, files = [array], self._array_files
+                files.callback(self._readers.pop, array.path)
+            self._readers |= _OPENERS[name](self._source, same, files)
         return self._readers[array.path]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
 from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
@@ -15,12 +15,9 @@ from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of
+from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of, unreadable
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
-
-if TYPE_CHECKING:
-    from frazil.repository.virtual.prefixes import Prefixes
-
+from frazil.repository.virtual.prefixes import Prefixes
 
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFile]], ...]] = (
@@ -40,7 +37,7 @@ def scan_file(
     virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment. References
                       to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends requests
     time_limit  seconds that the HDF5 library may take for one dataset: it never returns for some damaged files. It runs in another process, which is ended then
-    Raises StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError for a folder, and if a required
+    Raises NotFoundError if there is none, StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError for a folder, and if a required
     library is missing."""
     source = source_of(file, virtual_prefixes)
     name = source.name
@@ -57,18 +54,7 @@ def scan_file(
     except OSError as error:
         if isinstance(error, FrazilError):
             raise
-        if isinstance(error, IsADirectoryError):
-            raise _folder(name) from error
-        raise StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name) from error
-
-
-def _folder(name: str) -> InvalidInputError:
-    """The error for a folder, which is not a file: it may be a hierarchy of Zarr."""
-    return InvalidInputError(
-        "it is a folder; files of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references are imported",
-        key=name,
-        hint="`frazil copy x.zarr sea.repo@main` copies a hierarchy of Zarr v3, `frazil convert x.zarr sea.repo@main` one of Zarr v2",
-    )
+        raise unreadable(error, name) from error
 
 
 def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:

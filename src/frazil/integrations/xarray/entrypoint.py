@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypedDict, Unpack
 
 from xarray import Dataset, DataTree
 from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
@@ -24,6 +24,28 @@ Decoder: TypeAlias = "object"  # a flag, a mapping or a coder; xarray checks it
 _ENDINGS = (".zarr", ".repo")
 
 accessors.register()  # xarray imports this module with the engines, before the first dataset is opened
+
+
+class Decoders(TypedDict, total=False):
+    """xarray's arguments for decoding; those that are missing have its defaults."""
+
+    mask_and_scale: Decoder
+    decode_times: Decoder
+    concat_characters: Decoder
+    decode_coords: Decoder
+    use_cftime: bool | None
+    decode_timedelta: Decoder
+
+
+class Arguments(Decoders, total=False):
+    """The arguments of open_dataset."""
+
+    drop_variables: str | Iterable[str] | None
+    group: str | None
+    consolidated: bool | None
+    use_zarr_fill_value_as_mask: bool | None
+    virtual_prefixes: Prefixes | None
+    storage_options: Mapping[str, object] | None
 
 
 class FrazilBackendEntrypoint(BackendEntrypoint):
@@ -71,7 +93,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
         opened = group_to_read(location, group, virtual_prefixes)
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
-        decoders = {
+        decoders: Decoders = {
             "mask_and_scale": mask_and_scale,
             "decode_times": decode_times,
             "concat_characters": concat_characters,
@@ -85,18 +107,13 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         self,
         filename_or_obj: object,
         *,
-        mask_and_scale: Decoder = True,
-        decode_times: Decoder = True,
-        concat_characters: Decoder = True,
-        decode_coords: Decoder = True,
         drop_variables: str | Iterable[str] | None = None,
-        use_cftime: bool | None = None,
-        decode_timedelta: Decoder = None,
         group: str | None = None,
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
         storage_options: Mapping[str, object] | None = None,
+        **decoders: Unpack[Decoders],
     ) -> dict[str, Dataset]:
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
         location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
@@ -108,54 +125,14 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
                 groups[path] = (node, {})
             else:
                 groups[above][1][name] = node
-        decoders = {
-            "mask_and_scale": mask_and_scale,
-            "decode_times": decode_times,
-            "concat_characters": concat_characters,
-            "decode_coords": decode_coords,
-            "use_cftime": use_cftime,
-            "decode_timedelta": decode_timedelta,
-        }
         return {
             f"/{path}": _dataset(node, arrays, use_zarr_fill_value_as_mask, drop_variables, decoders)
             for path, (node, arrays) in groups.items()
         }
 
-    def open_datatree(
-        self,
-        filename_or_obj: object,
-        *,
-        mask_and_scale: Decoder = True,
-        decode_times: Decoder = True,
-        concat_characters: Decoder = True,
-        decode_coords: Decoder = True,
-        drop_variables: str | Iterable[str] | None = None,
-        use_cftime: bool | None = None,
-        decode_timedelta: Decoder = None,
-        group: str | None = None,
-        consolidated: bool | None = None,
-        use_zarr_fill_value_as_mask: bool | None = None,
-        virtual_prefixes: Prefixes | None = None,
-        storage_options: Mapping[str, object] | None = None,
-    ) -> DataTree:
+    def open_datatree(self, filename_or_obj: object, **arguments: Unpack[Arguments]) -> DataTree:
         """A group and all groups below it as a tree; arguments as for open_dataset."""
-        return DataTree.from_dict(
-            self.open_groups_as_dict(
-                filename_or_obj,
-                mask_and_scale=mask_and_scale,
-                decode_times=decode_times,
-                concat_characters=concat_characters,
-                decode_coords=decode_coords,
-                drop_variables=drop_variables,
-                use_cftime=use_cftime,
-                decode_timedelta=decode_timedelta,
-                group=group,
-                consolidated=consolidated,
-                use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
-                virtual_prefixes=virtual_prefixes,
-                storage_options=storage_options,
-            )
-        )
+        return DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **arguments))
 
 
 def _dataset(
@@ -163,7 +140,7 @@ def _dataset(
     arrays: Mapping[str, Array],
     fill_as_mask: bool | None,
     drop_variables: str | Iterable[str] | None,
-    decoders: Mapping[str, Decoder],
+    decoders: Decoders,
 ) -> Dataset:
     store = FrazilDataStore(group, arrays=arrays, fill_as_mask=fill_as_mask)
-    return StoreBackendEntrypoint().open_dataset(store, drop_variables=drop_variables, **decoders)  # type: ignore[arg-type]
+    return StoreBackendEntrypoint().open_dataset(store, drop_variables=drop_variables, **decoders)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
+from frazil.base.record import Record
 from frazil.codecs.defaults import CHUNK_BYTES
 from frazil.errors import InvalidInputError, shown
-from frazil.record import Record
 
 Extents: TypeAlias = Mapping[str, int] | int | str | None
 _AUTO: Final = "auto"

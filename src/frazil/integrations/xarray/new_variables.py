@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from xarray import Dataset, Variable
 from xarray.backends.chunks import validate_grid_chunks_alignment
 from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
-from xarray.conventions import decode_cf_variable
 
 from frazil.api.nodes import create_group
 from frazil.array.arguments import check_mapping
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.integrations.xarray.packing import checked
+from frazil.integrations.xarray.times import check_units, encode_times, has_times
 from frazil.metadata.types.variable_length import STRING, STRINGS
-from frazil.record import Record
 from frazil.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Mode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 
@@ -103,13 +100,20 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
         )
 
 
-def encoded_variable(variable: Variable, name: str) -> Variable:
+def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> Variable:
     """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type,
-    and for numbers outside the range of the encoding."""
+    and for numbers and times outside the range of the encoding. exists: whether that is the encoding of an array that exists"""
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
-    encoded: Variable = encode_zarr_variable(checked(variable, name), name=name, **_FORMAT)
+
+    def encode(variable: Variable) -> Variable:
+        encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
+        return encoded
+
+    if has_times(variable):
+        return encode_times(variable, name, encode, exists=exists)
+    encoded = encode(checked(variable, name, exists=exists))
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
 
 
@@ -156,8 +160,8 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
         # loaded, because xarray encodes all chunks of dask in the length of the first one
         loaded = Variable(copied.dims, np.asarray(copied.data), copied.attrs, {**copied.encoding, "dtype": "S1"})
         copied = _with_fixed_length(_as_strings(loaded, name) if loaded.dtype.kind == "O" else loaded, name)
-    encoded = encoded_variable(copied, name)
-    _check_units(name, encoded, existing)
+    encoded = encoded_variable(copied, name, exists=True)
+    check_units(name, encoded, existing)
     if variable.dtype == object and not variable.size:  # xarray makes numbers of an empty object array
         encoded = encoded.astype(array.dtype)
     encoded = _encoded_like(encoded, name, array)
@@ -183,30 +187,6 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
             hint="region= writes a part of what exists",
         )
     return encoded
-
-
-def _check_units(name: str, encoded: Variable, existing: Variable) -> None:
-    """Raises InvalidInputError if times are encoded in other units than those of the existing array: xarray takes finer ones for times that the units of whole numbers
-    cannot express."""
-    units, stored = encoded.attrs.get("units"), existing.encoding.get("units")
-    if units is None or stored is None or units == stored:
-        return
-    calendar = existing.encoding.get("calendar")
-    if not np.array_equal(_first_times(units, encoded.attrs.get("calendar")), _first_times(stored, calendar)):
-        raise InvalidInputError(
-            f"the times of {name!r} need the units {units!r}; the array has {stored!r}",
-            path=name,
-            hint=f'create it with finer units, encoding={{{name!r}: {{"units": {units!r}}}}}, or with the dtype float64',
-        )
-
-
-def _first_times(units: object, calendar: object) -> NDArray[np.generic]:
-    """The times of 0 and 1 in these units: equal for units that are only written in another way."""
-    attributes = {"units": units} | ({} if calendar is None else {"calendar": calendar})
-    times: NDArray[np.generic] = decode_cf_variable(
-        "", Variable("time", np.arange(2), attributes), decode_timedelta=True
-    ).values
-    return times
 
 
 def _encoded_like(encoded: Variable, name: str, array: Array) -> Variable:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from xarray import Variable
 from xarray.coding.common import lazy_elemwise_func
+from xarray.coding.variables import CFMaskCoder, CFScaleOffsetCoder
 
 from frazil.errors import InvalidInputError
 
 
-def checked(variable: Variable, name: str) -> Variable:
+def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
     """A variable whose numbers are compared with the range of the integers in its encoding: at once if they are in memory, otherwise when they are computed.
 
-    Raises InvalidInputError for a value outside that range. NaN is not compared: the encoding has a value for it, or xarray warns."""
+    exists  whether the encoding is that of an array that exists
+    Raises InvalidInputError for a value outside that range, and for NaN if its number is not exact in the variable's dtype. NaN without a number is not compared:
+    xarray warns."""
     encoding = variable.encoding
     try:
         stored = np.dtype(encoding["dtype"])
@@ -26,7 +30,7 @@ def checked(variable: Variable, name: str) -> Variable:
         return variable
     if scale == 1 and offset == 0 and np.can_cast(variable.dtype, stored):
         return variable
-    check = partial(_check, name=name, stored=stored.str, scale=scale, offset=offset)
+    check = partial(_check, name=name, encoding=dict(encoding), exists=exists)
     if isinstance(variable._data, np.ndarray):
         check(variable._data)
         return variable
@@ -35,17 +39,47 @@ def checked(variable: Variable, name: str) -> Variable:
     return result
 
 
-def _check(values: NDArray[np.generic], *, name: str, stored: str, scale: float, offset: float) -> NDArray[np.generic]:
-    if not values.size or not scale:
+def _check(
+    values: NDArray[np.generic], *, name: str, encoding: Mapping[str, object], exists: bool
+) -> NDArray[np.generic]:
+    if not values.size:
         return values
-    limits = np.iinfo(stored)
-    for value in (np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)):
-        packed = np.round((float(value) - offset) / scale)
-        if packed < limits.min or packed > limits.max:
+    stored = np.dtype(encoding["dtype"])  # type: ignore[call-overload]
+    limits, fill = np.iinfo(stored), encoding.get("_FillValue", encoding.get("missing_value"))
+    ends = [np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)]
+    if values.dtype.kind == "f" and np.isnan(np.min(values)):
+        ends.append(np.nan)
+    # numbers of Python, because NumPy's 2.0**63 is not above the largest int64
+    for value, number in zip(ends, _packed(np.array(ends, values.dtype), name, encoding).tolist(), strict=True):
+        if np.isnan(value):
+            if fill is not None and number != np.asarray(fill).item():
+                raise unfit(name, exists, f"has NaN, and {values.dtype} cannot hold its number {fill} exactly")
+        elif not limits.min <= number <= limits.max:
+            scale, offset = float(encoding.get("scale_factor", 1)), float(encoding.get("add_offset", 0))  # type: ignore[arg-type]
             low, high = sorted((limits.min * scale + offset, limits.max * scale + offset))
-            raise InvalidInputError(
-                f"variable {name!r} has the value {value}, which its encoding as {np.dtype(stored)} cannot hold: it holds {low:g} to {high:g}",
-                path=name,
-                hint=f"give the variable another name, and an encoding that holds it: encoding={{{name + '2'!r}: {{'dtype': 'float32'}}}}",
+            raise unfit(
+                name,
+                exists,
+                f"has the value {value}, which its encoding as {stored} cannot hold: it holds {low:g} to {high:g}",
             )
     return values
+
+
+def _packed(values: NDArray[np.generic], name: str, encoding: Mapping[str, object]) -> NDArray[np.generic]:
+    """Values as xarray encodes them, before it makes integers of them."""
+    variable = Variable("x", values, encoding=dict(encoding))
+    with np.errstate(all="ignore"):
+        for coder in (CFScaleOffsetCoder(), CFMaskCoder()):
+            variable = coder.encode(variable, name)
+        packed: NDArray[np.generic] = np.round(variable.values)
+    return packed
+
+
+def unfit(name: str, exists: bool, text: str, dtype: str = "float64") -> InvalidInputError:
+    """The error for a variable with a value that its encoding cannot hold. exists: whether that is the encoding of an array that exists; dtype: a wider one"""
+    new, start = (f"{name}2", "give the variable another name, and") if exists else (name, "give it")
+    return InvalidInputError(
+        f"variable {name!r} {text}",
+        path=name,
+        hint=f"{start} an encoding that holds it: encoding={{{new!r}: {{'dtype': {dtype!r}}}}}",
+    )

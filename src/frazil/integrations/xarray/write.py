@@ -12,6 +12,7 @@ from frazil.api.nodes import create_group, open_group, planned_group
 from frazil.array.arguments import check_flag, check_mapping, checked_progress
 from frazil.array.creation.data_source import addresses_read
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NodeKindError, NotFoundError
 from frazil.integrations.xarray.data_store import FrazilDataStore
 from frazil.integrations.xarray.layout import Layout, check_dimensions, layout_of
@@ -19,7 +20,6 @@ from frazil.integrations.xarray.locations import DatasetLocation, branch_of, joi
 from frazil.integrations.xarray.new_variables import Mode, Target, check_encoding
 from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
-from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import address_of, check_no_overlap
 from frazil.stores.locations import Location, resolve
@@ -279,7 +279,7 @@ def _into(
             return session.snapshot_id
         return session.commit(options.message or "written by xarray", rebase="disjoint")
     except BaseException:
-        session.discard()  # nobody else has this session: its chunk files would stay until a collection
+        session.discard()  # no other code has this session: its chunk files would stay until a collection
         raise
 
 

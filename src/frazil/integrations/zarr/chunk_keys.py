@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.metadata.grids.chunk_keys import DefaultKeys, SeparatedKeys, V2Keys
-from frazil.record import Record
 
 _ENCODINGS: Final[tuple[SeparatedKeys, ...]] = (DefaultKeys("/"), DefaultKeys("."), V2Keys("."), V2Keys("/"))
 

@@ -18,6 +18,7 @@ from zarr.storage import StorePath
 
 from frazil.array.chunk_access import ChunkAccess
 from frazil.array.compiled_array import CompiledArray
+from frazil.base.record import Record
 from frazil.errors import FallbackWarning, FrazilError, InvalidInputError
 from frazil.integrations.zarr.chunk_keys import ArrayKeys, array_keys
 from frazil.integrations.zarr.chunk_metadata import compiled_chunks
@@ -26,7 +27,6 @@ from frazil.integrations.zarr.selections import Item, Selected, coordinates_of, 
 from frazil.integrations.zarr.store import FrazilStore
 from frazil.integrations.zarr.threads import in_thread
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.array_storage.scalar_chunk import plain_chunks

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.draft.codec_entries import (
     ARRAY_TO_BYTES,
@@ -28,7 +29,6 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import check_integers, check_object, refusal
-from frazil.record import Record
 
 _FILTERS: Final = "attributes.filters"
 

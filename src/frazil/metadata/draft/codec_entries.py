@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError, UnknownExtensionError
 from frazil.metadata.extensions import Extension, parse_extension
 from frazil.metadata.json_text import Json, as_json, found, member
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object, json_object
 from frazil.metadata.warnings import warn_caller
-from frazil.record import Record
 
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
 ON_BYTES: Final = "frazil.on_bytes"  # an array codec applied to a byte string (bytes_to_bytes/on_bytes.py)

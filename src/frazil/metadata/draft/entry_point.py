@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
 from frazil.metadata.draft.extensions import MetadataEncoding
 from frazil.metadata.extension_guard import ExtensionCall, with_methods
@@ -15,7 +16,6 @@ from frazil.metadata.json_text import Json, dump_json, found, item, parse_json, 
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object, refusal
 from frazil.metadata.value import Value
-from frazil.record import Record
 
 CORE_URI: Final = "https://purl.org/zarr/spec/core/3.0"
 OLD_CORE_URI: Final = "https://purl.org/zarr/spec/protocol/core/3.0"

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from frazil.base.record import Record
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found
 from frazil.metadata.model import ArrayMetadata
-from frazil.record import Record
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.codec_chain import parse_chain
@@ -26,7 +27,6 @@ from frazil.metadata.json_text import Json, found, item
 from frazil.metadata.layout import KnownExtensions, Metadata
 from frazil.metadata.members import Members, check_integers, check_object, refusal
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
-from frazil.record import Record
 
 MEMBERS: Final = (
     "shape",

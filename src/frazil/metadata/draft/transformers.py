@@ -8,13 +8,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.draft.entry_point import check_uri
 from frazil.metadata.extensions import Extension, parse_extensions
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json, item
 from frazil.metadata.members import INT64_MAX, Members, check_integers, check_object, refusal
-from frazil.record import Record
 
 URI: Final = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
 OLD_URI: Final = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"  # the only one that zarr-python 2 reads

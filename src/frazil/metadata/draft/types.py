@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from typing import Final, Literal
 
+from frazil.base.record import Record
 from frazil.errors import FallbackWarning, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, is_extension_name
@@ -18,7 +19,6 @@ from frazil.metadata.types.datetimes import UNITS, DatetimeType
 from frazil.metadata.types.strings import ByteStringType, TextType
 from frazil.metadata.types.structs import Field, StructType
 from frazil.metadata.warnings import warn_caller
-from frazil.record import Record
 
 _PURL: Final = "//purl.org/zarr/spec/extensions/data-types/"
 _DOCUMENTS: Final = "//zarr-specs.readthedocs.io/en/"

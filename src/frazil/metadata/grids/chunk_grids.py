@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from frazil.base.late import LateModule
 from frazil.errors import MetadataError
-from frazil.late import LateModule
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import Json, member
 from frazil.metadata.members import Members, lengths_from_user

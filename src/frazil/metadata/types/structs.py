@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, names_of, parse_extension, pick
 from frazil.metadata.json_text import Json, item, member
@@ -26,7 +27,6 @@ from frazil.metadata.types.core import (
     unknown_dtype,
 )
 from frazil.metadata.types.fill_values import FillValue, from_base64, swap_items, to_base64
-from frazil.record import Record
 
 STRUCT: Final = "struct"
 _LEGACY: Final = "structured"

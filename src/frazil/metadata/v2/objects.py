@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import MetadataError, UnknownExtensionError
-from frazil.late import LateModule
 from frazil.metadata.draft.codec_entries import ARRAY_TO_BYTES, NUMCODECS, Step
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object
 from frazil.metadata.types.core import DataType
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.metadata.types import objects, variable_length

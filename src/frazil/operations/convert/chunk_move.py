@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.task_costs import OPEN_OBJECTS
+from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -22,7 +23,6 @@ from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.key_sweep import Chunks
 from frazil.operations.convert.plan import ArrayPlan
 from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at

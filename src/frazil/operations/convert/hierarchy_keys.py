@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.metadata.layout import Layout, Metadata
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import join
-from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
 
 ENTRY_NAME: Final = "zarr.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, MetadataError
 from frazil.metadata.json_text import dump_json, parse_json
 from frazil.metadata.model import ZarrFormat, parsed_format
-from frazil.record import Record
 
 _MARK: Final = "frazil_convert"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
-from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import Columns
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, MASKED_KINDS, decode_fill, encode_fill
-from frazil.record import Record
 
 
 class Masking(Record):

@@ -9,6 +9,8 @@ from json import loads
 from typing import Final, Literal
 
 from frazil.array.compiled_array import chunk_spec
+from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
@@ -28,7 +30,6 @@ from frazil.metadata.paths import check_draft_name
 from frazil.metadata.types.core import RAW_BYTES, DataType, RawType, raw_type
 from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.missing_values import Masking, masking
-from frazil.record import Record
 
 Way = Literal["bytes", "shard index", "recoded"]
 
@@ -121,7 +122,7 @@ def plan_conversion(
         codecs = any((refusal.member or "").startswith("codecs") for refusal in refusals)
         raise _refused(
             refusals,
-            f"{_NAMES[target.layout.zarr_format]} cannot express {_count(refusals, 'part')} of this hierarchy",
+            f"{_NAMES[target.layout.zarr_format]} cannot express {counted(len(refusals), 'part')} of this hierarchy",
             "recode=True decodes such arrays and encodes them again with other codecs"
             if codecs and not recode
             else "change or remove them first",
@@ -151,7 +152,7 @@ def check_in_place(plan: Plan) -> None:
     if refusals:
         raise _refused(
             refusals,
-            f"between {between} this hierarchy cannot be converted in place, for {_count(refusals, 'reason')}",
+            f"between {between} this hierarchy cannot be converted in place, for {counted(len(refusals), 'reason')}",
             "convert it to another location; in place, one draft is converted into the other through final Zarr v3",
         )
 
@@ -166,7 +167,7 @@ def check_kept_chunks(plan: Plan) -> None:
     if refusals:
         raise _refused(
             refusals,
-            f"this hierarchy cannot be converted in place, for {_count(refusals, 'array')}",
+            f"this hierarchy cannot be converted in place, for {counted(len(refusals), 'array')}",
             "convert it to another location",
         )
 
@@ -459,10 +460,6 @@ def _clashes(keys: list[str]) -> Iterator[Refusal]:
 
 def _unknown(to: ZarrFormat) -> str:
     return f"{_NAMES[to]} has no member for it"
-
-
-def _count(refusals: list[Refusal], noun: str) -> str:
-    return f"{len(refusals)} {noun}{'s' if len(refusals) > 1 else ''}"
 
 
 def _refused(refusals: list[Refusal], what: str, hint: str) -> ConversionError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, human
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ZarrFormat
 from frazil.operations.convert.plan import Way
-from frazil.record import Record
 
 _WAYS: dict[Way, str] = {
     "bytes": "bytes as they are",
@@ -78,20 +78,22 @@ class Conversion(Record):
         where = "in place" if self.in_place else f"to {self.destination}"
         lines = [
             f"{verb} {self.source} from {_named(self.source_format)} to {_named(self.target_format)}, {where}",
-            f"  {_count(self.groups, 'group')}, {_count(len(self.arrays), 'array')}, {_count(self.documents, 'document')}",
+            f"  {counted(self.groups, 'group')}, {counted(len(self.arrays), 'array')}, {counted(self.documents, 'document')}",
         ]
         for way, words in _WAYS.items():
             arrays = [array for array in self.arrays if array.way == way]
             if arrays:
                 objects, nbytes = sum(array.objects for array in arrays), sum(array.nbytes for array in arrays)
-                lines.append(f"  {_count(len(arrays), 'array')}: {_count(objects, 'object')}, {human(nbytes)}, {words}")
+                lines.append(
+                    f"  {counted(len(arrays), 'array')}: {counted(objects, 'object')}, {human(nbytes)}, {words}"
+                )
         found = sum(array.found for array in self.arrays)
         if found:
-            lines.append(f"  {_count(found, 'object')} had been moved by an earlier run")
+            lines.append(f"  {counted(found, 'object')} had been moved by an earlier run")
         if self.removed:
-            lines.append(f"  {_count(self.removed, 'old key')} removed")
+            lines.append(f"  {counted(self.removed, 'old key')} removed")
         if self.left_behind:
-            lines.append(f"  {_count(self.left_behind, 'key')} of no node left behind")
+            lines.append(f"  {counted(self.left_behind, 'key')} of no node left behind")
         return "\n".join(lines)
 
 
@@ -99,7 +101,3 @@ def _named(zarr_format: ZarrFormat) -> str:
     return {3: "Zarr v3", 2: "Zarr v2", "draft": "the draft of December 2022", "draft-2021": "the older draft"}[
         zarr_format
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

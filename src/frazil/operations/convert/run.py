@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, ConflictError
 from frazil.metadata.layout import Metadata
@@ -18,7 +19,6 @@ from frazil.operations.convert.journal import Journal
 from frazil.operations.convert.key_sweep import Sweep
 from frazil.operations.convert.plan import Plan
 from frazil.operations.convert.report import Conversion, ConvertedArray
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import shown

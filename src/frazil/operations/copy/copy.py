@@ -11,6 +11,7 @@ from typing import Final
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.journal import (
@@ -27,7 +28,6 @@ from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
-from frazil.record import Record
 from frazil.repository.alpha.reference_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
@@ -97,10 +97,10 @@ def prepare_copy(
     _check_stores(store, to_store)
     if store.is_empty(root):
         store.exists(f"{root}zarr.json")  # raises if the server answers every key with a value
-        raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
+        raise NotFoundError(f"nothing is there in {store}", path=root or "/", hint="check the location")
     if store.exists(root + JOURNAL_NAME):
         raise InvalidInputError(
-            f"the source is itself a copy that is not finished, in {store!r}",
+            f"the source is itself a copy that is not finished, in {store}",
             path=root or "/",
             hint="finish that copy first, by the command that began it",
         )
@@ -142,7 +142,7 @@ def prepare_copy(
 def _check_stores(store: Store, to_store: Store) -> None:
     can = to_store.capabilities
     if not can.writable or not can.erasable:
-        raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
+        raise ReadOnlyError(f"{to_store} can only be read", hint="open it for writing, or choose another destination")
     for one, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
         if not one.capabilities.listable:
             raise StoreError(
@@ -153,7 +153,7 @@ def _check_stores(store: Store, to_store: Store) -> None:
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
     what = "an interrupted copy of something else is there" if is_copy else "something already exists"
     return AlreadyExistsError(
-        f"{what} in {store!r}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
+        f"{what} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
     )
 
 

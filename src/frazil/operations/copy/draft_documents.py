@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError
-from frazil.late import LateModule
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, read_document
 from frazil.stores.store import Store
 

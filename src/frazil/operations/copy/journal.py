@@ -8,11 +8,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, MetadataError
 from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.operations.copy.plan import is_document, is_reference
 from frazil.operations.copy.run import erase_names, names_below
-from frazil.record import Record
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, Changed, Version, pieces_of
@@ -110,7 +110,7 @@ def forget_journal(store: Store, root: str, journal: Journal) -> None:
 
 def _in_use_error(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"another process writes to the same destination, {store!r}",
+        f"another process writes to the same destination, {store}",
         path=root or "/",
         hint="let it finish, or choose another location",
     )

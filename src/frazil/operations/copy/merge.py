@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 
+from frazil.base.record import Record
 from frazil.operations.copy.plan import ObjectFacts
-from frazil.record import Record
 from frazil.stores.values import Page
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.repository.alpha.reference_files import named_by
 from frazil.repository.format import MAIN
 from frazil.stores.values import Version

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, human
 from frazil.metadata.json_text import Json
-from frazil.record import Record
 
 Kind = Literal["hierarchy", "repository"]
 
@@ -37,18 +37,14 @@ class Copied(Record):
         rate = f", {human(self.nbytes / self.seconds)}/s" if self.seconds > 0 else ""
         lines = [
             f"copied {self.source} to {self.destination}",
-            f"  {_count(self.keys, 'key')}, {human(self.nbytes)} in {self.seconds:.1f} s{rate}",
+            f"  {counted(self.keys, 'key')}, {human(self.nbytes)} in {self.seconds:.1f} s{rate}",
         ]
         if self.kind == "repository":
             lines[0] = f"copied the repository {self.source} to {self.destination}, with all its history"
         if self.found:
-            lines.append(f"  {_count(self.found, 'key')} had been copied before")
+            lines.append(f"  {counted(self.found, 'key')} had been copied before")
         if self.removed:
-            lines.append(f"  {_count(self.removed, 'key')} removed that the source does not have any more")
+            lines.append(f"  {counted(self.removed, 'key')} removed that the source does not have any more")
         if self.verified:
             lines.append("  all bytes were compared")
         return "\n".join(lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import ConflictError, StoreError
-from frazil.late import LateModule
 from frazil.operations.copy.merge import Pair, with_found
 from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.local_store import LocalStore

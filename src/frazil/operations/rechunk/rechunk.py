@@ -26,6 +26,7 @@ from frazil.array.hierarchy.nodes import (
     find_nodes,
 )
 from frazil.array.hierarchy.root import for_creation
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
@@ -46,7 +47,6 @@ from frazil.operations.copy.journal import (
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.slabs import SlabPlan, element_nbytes, plan_slabs, read_slabs
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import address_of, check_no_overlap, origin_of, shown
@@ -121,10 +121,10 @@ def prepare_rechunk(
     _check_no_overlap(array, store, root)
     can = store.capabilities
     if not can.writable:
-        raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
+        raise ReadOnlyError(f"{store} can only be read", hint="open it for writing, or choose another destination")
     if not can.listable or not can.erasable:
         raise StoreError(
-            f"{store!r} cannot list or remove keys, which the journal of a rechunk needs",
+            f"{store} cannot list or remove keys, which the journal of a rechunk needs",
             hint="choose another destination, and copy the array from there with frazil.copy",
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
@@ -241,7 +241,7 @@ class RechunkTask(Record):
         prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
         for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch, ended=ended):
             target[slab.box] = slab.values
-            if journal is not None:
+            if journal is not None and slab.last:
                 journal = journal._replace(state=_state(self.plan, slab.number + 1))
                 version = put_journal(self.store, self.root, journal, version)
             report(slab.values.nbytes)

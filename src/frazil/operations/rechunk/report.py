@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, extents_text, human
 from frazil.errors import one_line
-from frazil.metadata.json_text import Json
-from frazil.record import Record
+from frazil.metadata.json_text import Json, with_lists
 
 
 class Rechunked(Record):
@@ -31,16 +31,18 @@ class Rechunked(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The same as JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
+        return {name: with_lists(value) for name, value in self._asdict().items()}
 
     def __repr__(self) -> str:
         """The text that print shows, for use at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
-        chunks = f"chunks {_extents(self.chunks)}" + (f" in shards {_extents(self.shards)}" if self.shards else "")
+        chunks = f"chunks {extents_text(self.chunks)}" + (
+            f" in shards {extents_text(self.shards)}" if self.shards else ""
+        )
         verb = "would be written" if self.dry_run else "written"
-        slabs = f"{self.slabs:,} slab{'' if self.slabs == 1 else 's'} of at most {human(self.slab_nbytes)}"
+        slabs = f"{counted(self.slabs, 'slab')} of at most {human(self.slab_nbytes)}"
         lines = [
             one_line(f"{self.source} {verb} to {self.destination}, {chunks}"),
             f"  {human(self.nbytes)} in {slabs}; each chunk of the source is decoded {self.reads:.3g} times",
@@ -51,7 +53,3 @@ class Rechunked(Record):
             rate = f", {human(self.nbytes / self.seconds)}/s" if self.seconds > 0 and not self.found else ""
             lines.append(f"  {self.seconds:.1f} s{rate}")
         return "\n".join(lines)
-
-
-def _extents(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "()"

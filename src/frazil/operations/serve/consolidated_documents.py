@@ -10,13 +10,13 @@ from typing import Final
 
 from frazil.array.hierarchy.consolidated import documents_below, emit_copies
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
+from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError
 from frazil.metadata.json_text import dump_json
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import split
 from frazil.metadata.v2 import layout as v2_layout
 from frazil.metadata.v3.documents import DOCUMENT_NAME
-from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
 

@@ -8,8 +8,8 @@ import re
 from ipaddress import ip_address
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
 _ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 # compared, not listened at

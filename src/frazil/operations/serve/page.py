@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
+from frazil.base.record import Record
 from frazil.errors import FrazilError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.record import Record
 
 LEVELS: Final = 3  # of a tree on one page; groups are links to their own pages
 _MOST_LINES: Final = 1000

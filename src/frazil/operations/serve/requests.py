@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.operations.serve.served_keys import is_served
-from frazil.record import Record
 from frazil.stores.keys.names import check_key
 
 Header = tuple[str, str]

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.grids.chunk_keys import SEPARATORS, DefaultKeys, SeparatedKeys, V2Keys
-from frazil.record import Record
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
 _CHUNK: Final = re.compile(rf"c|c?{_NUMBER}(?:[./]{_NUMBER})*|c(?:[./]{_NUMBER})+")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.api.nodes import open_node
 from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
@@ -34,7 +35,6 @@ from frazil.operations.serve.requests import (
 from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
 from frazil.operations.serve.values import PIECE, find_value
-from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
@@ -82,7 +82,7 @@ def serve(
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):
         store.exists(f"{prefix}zarr.json")  # raises if the server answers every key with a value
-        raise NotFoundError(f"nothing is there to serve: {store!r}", path=prefix or None, hint="check the location")
+        raise NotFoundError(f"nothing is there to serve: {store}", path=prefix or None, hint="check the location")
     options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
     return Server(lambda: store, prefix, options)
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.array.info import human
+from frazil.base.reports import counted, human
 from frazil.operations.shards.shards import Shard
 from frazil.operations.view.canvas import INK, Pixels, blank, write
 from frazil.operations.view.picture import colour_scale, raster
@@ -37,9 +37,7 @@ def shard_text(shard: Shard) -> str:
     text = "".join(signs)
     lines = [text[low : low + _WIDTH] for low in range(0, count, _WIDTH)]
     each = -(-size // count)
-    return "\n".join(
-        [*lines, f"# inner chunks, i index, . unused; one character is about {each:,} byte{'' if each == 1 else 's'}"]
-    )
+    return "\n".join([*lines, f"# inner chunks, i index, . unused; one character is about {counted(each, 'byte')}"])
 
 
 def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.record import Record
 from frazil.stores.local.appended_shards import was_restored
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, human
 from frazil.codecs.sharding.inner_order import Order, grid_coordinates
 from frazil.errors import InvalidInputError, NotFoundError, one_line
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, known_members
 from frazil.operations.array_source import open_source
 from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import ShardTable, chunk_keys, levels_of, read_tables
-from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location
@@ -32,11 +32,7 @@ class Piece(Record):
 
     def to_json(self) -> dict[str, Json]:
         """Members that are not None."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self._asdict().items()
-            if value is not None
-        }
+        return known_members(self._asdict())
 
 
 class Shard(Record):
@@ -102,7 +98,7 @@ class Shards(Record):
         stored, unused = sum(shard.nbytes for shard in self.shards), sum(shard.unused for shard in self.shards)
         part = f" ({unused / stored:.1%})" if stored else ""
         lines.append(
-            f"{len(self.shards):,} shard{'' if len(self.shards) == 1 else 's'} of {one_line(self.location)}:"
+            f"{counted(len(self.shards), 'shard')} of {one_line(self.location)}:"
             f" {human(stored)} stored, {human(unused)} unused{part}"
         )
         return lines

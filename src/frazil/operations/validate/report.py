@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, human
 from frazil.errors import FrazilError, one_line
-from frazil.metadata.json_text import Json
-from frazil.record import Record
+from frazil.metadata.json_text import Json, known_members
 
 Kind = Literal["document", "key", "index", "overlap", "chunk", "store", "torn"]
 
@@ -28,11 +28,7 @@ class Problem(Record):
 
     def to_json(self) -> dict[str, Json]:
         """Members that are not None."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self._asdict().items()
-            if value is not None
-        }
+        return known_members(self._asdict())
 
     def __str__(self) -> str:
         where = [f"key {self.key}"] if self.key is not None else []
@@ -81,25 +77,21 @@ class Validation(Record):
         lines = [f"repaired: {problem}" for problem in self.repaired]
         lines += [str(problem) for problem in self.problems]
         if self.omitted:
-            lines.append(f"and {_counted(self.omitted, 'more problem')}")
+            lines.append(f"and {counted(self.omitted, 'more problem')}")
         looked = [
-            _counted(self.groups, "group"),
-            _counted(self.arrays, "array"),
-            _counted(self.objects, "stored object"),
+            counted(self.groups, "group"),
+            counted(self.arrays, "array"),
+            counted(self.objects, "stored object"),
             f"{self.indexes:,} shard ind{'ex' if self.indexes == 1 else 'exes'}",
         ]
         looked.append(f"{human(self.decoded_nbytes)} of elements decoded" if self.decoded else "no chunk decoded")
         total = len(self.problems) + self.omitted
-        verdict = "no problems" if not total else _counted(total, "problem")
+        verdict = "no problems" if not total else counted(total, "problem")
         lines.append(f"{one_line(self.location)}: {verdict}")
         lines.append("  looked at " + ", ".join(looked))
         if self.unlisted:
             lines.append("  the store cannot list: keys that belong to nothing were not looked for")
         return "\n".join(lines)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def problem_of(kind: Kind, error: FrazilError, path: str) -> Problem:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.operations.view.ticks import ticks, time_ticks
-from frazil.record import Record
 
 _LONGEST = 24  # characters of a label
 _MOST_YEARS = 100_000  # from 1970, within which times have ticks at round ones

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import find_nodes
+from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import join, split
 from frazil.operations.view.axes import Axis, coordinate_text
 from frazil.operations.window import Window, window
-from frazil.record import Record
 
 _MOST: Final = 2**22  # the most elements of a coordinate; for a longer one the axis shows positions
 _PRESSURE: Final = frozenset(

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.operations.view.axes import Axis
 from frazil.operations.view.canvas import INK, Pixels, blank, write
 from frazil.operations.view.coordinates import Caption
 from frazil.operations.view.picture import Scale, raster
 from frazil.operations.view.scale_bars import colour_bar, legend
 from frazil.operations.view.text import Coverage, line_height, text_coverage
-from frazil.record import Record
 
 _LEAST_SIDE: Final = 512  # smaller pictures are enlarged, with a square of pixels for each value
 _THINNEST: Final = (

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.operations.view.canvas import Pixels
 from frazil.operations.view.colours import CODES, MOST_CODES, colour_table, entry_colours
-from frazil.record import Record
 
 MISSING: Final = (190, 190, 190)
 _ROWS_AT_ONCE: Final = 256

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
@@ -15,7 +16,7 @@ from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.late import LateModule
+from frazil.repository.alpha.file_digests import FileDigests
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.replaced_files import files_alone
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
@@ -49,7 +50,7 @@ class Files:
     New files are not read back. Returned values share no memory with arguments. Values that are returned are shared and must not be changed.
     Safe to use from many threads, and after a fork; pickles with an empty cache. Raises InvalidInputError for an invalid prefix, and for a negative limit."""
 
-    __slots__ = ("_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")
+    __slots__ = ("_digests", "_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")
 
     def __init__(
         self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26, memory: ByteCache | None = None
@@ -66,6 +67,7 @@ class Files:
         self.keeps_library_out: bool | None = None
         self.first: ObjectId | None = None  # the first snapshot of the repository, if known (history.py)
         self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, shared by their descendants
+        self._digests: FileDigests | None = None  # compares the files that are read with their digests
 
     def __repr__(self) -> str:
         return f"Files({self.store!r}, {self.prefix!r})"
@@ -74,8 +76,10 @@ class Files:
         return _reopened, (type(self), self.store, self.prefix, self.memory)
 
     def uncached(self) -> Self:
-        """The same repository with an empty cache, read from the store below caches."""
-        return type(self)(self.store.uncached, self.prefix)
+        """The same repository with an empty cache, read from the store below caches. Files with digests are compared with these."""
+        files = type(self)(self.store.uncached, self.prefix)
+        files._digests = FileDigests()  # of the same class
+        return files
 
     def unsynced(self) -> Self:
         """The same repository, with the same cache, whose writes may return before they are on the medium."""
@@ -125,6 +129,8 @@ class Files:
                 key=key,
                 hint="restore it from a copy of the repository, or `frazil repo repair`",
             )
+        if self._digests is not None:
+            self._digests.add(snapshot)
         return snapshot
 
     def _cached_snapshot(self, name: str) -> SnapshotFile | None:
@@ -185,12 +191,14 @@ class Files:
         values: list[bytes] = []
         with files_alone():
             found = self.store.get_many(keys, largest=None)
-        for key, value in zip(keys, found, strict=True):
+        for name, key, value in zip(names, keys, found, strict=True):
             if value is None:
                 kind, _, _ = key.removeprefix(self.prefix).partition("/")
                 raise NotFoundError(
                     f"there is no such file among the {kind} of the repository", key=key, hint=_HINTS[kind]
                 )
+            if self._digests is not None:
+                self._digests.check(name, key, value)
             values.append(value)
         return values
 
@@ -243,7 +251,7 @@ class Files:
     def _write(self, files: Mapping[str, Buffer]) -> None:
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
-            raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
+            raise ReadOnlyError(f"{self.store} can only be read", key=names[0], hint="open it for writing")
         self.store.put_own(names, pieces_of(list(files.values())))
 
 

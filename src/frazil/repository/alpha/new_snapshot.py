@@ -24,12 +24,15 @@ from frazil.formats.msgpack import pack
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_cache import FileBytes, Files
+from frazil.repository.alpha.file_digests import digested_id
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
     digests_flag,
+    has_file_digests,
     has_own_manifests,
     next_node,
+    with_file_digests,
     with_flag,
     with_own_manifests,
 )
@@ -45,10 +48,10 @@ _FUTURE: Final = 1  # nanoseconds after the parent, if the clock says that a com
 
 
 def first_snapshot(*, compatible: bool, digests: bool = False) -> SnapshotFile:
-    """The first snapshot of a repository, without nodes. compatible: the alpha library can read and continue it; digests: ids of chunk files end in digests"""
+    """The first snapshot of a repository, without nodes. compatible: the alpha library can read and continue it; digests: ids of files end in digests"""
     now = time.time_ns()
     info = SnapshotInfo(new_id(os.urandom), now, "Repository initialized")
-    return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag() if digests else {}, 1))
+    return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag(info.id) if digests else {}, 1))
 
 
 def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
@@ -58,7 +61,7 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     if not rules.shared_manifests and not has_own_manifests(base):
         commit = _with_sharing_arrays(commit)
     ids, following = _new_ids(commit, base)
-    named = _NamedFiles(commit.reusable)
+    named = _NamedFiles(commit.reusable, digests=has_file_digests(base))
     placed = _place_references(files, commit, ids, rules, named)
     lists = dict(zip([array.path for array in commit.arrays], placed.references, strict=True))
     changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
@@ -78,15 +81,16 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
 class _NamedFiles:
     """Gives ids to the files of a commit: the id that an earlier attempt gave to a file with the same bytes, or a new one.
 
-    contents  the bytes of all files, by name"""
+    contents  the bytes of all files, by name;  digests: new ids end in digests"""
 
-    def __init__(self, reusable: Mapping[str, Buffer]) -> None:
+    def __init__(self, reusable: Mapping[str, Buffer], *, digests: bool) -> None:
+        self._digests = digests
         self.contents: dict[str, FileBytes] = {}
         self._ids = {bytes(data): decode_id(name.partition("/")[2]) for name, data in reusable.items()}
 
     def id_of(self, data: FileBytes, key_of: Callable[[ObjectId], str]) -> ObjectId:
         existing = self._ids.get(bytes(data)) if self._ids else None
-        identity = existing or new_id(os.urandom)
+        identity = existing or (digested_id(data) if self._digests else new_id(os.urandom))
         self.contents[key_of(identity)] = data
         return identity
 
@@ -184,6 +188,8 @@ def _snapshot(
     kept, flags = commit_properties(base, commit.properties)
     if not rules.shared_manifests:
         flags = with_own_manifests(flags, identity)
+    if has_file_digests(base):
+        flags = with_file_digests(flags, identity)
     return SnapshotFile(
         SnapshotInfo(identity, written_at, commit.message),
         min(commit.started_at, written_at),

@@ -22,6 +22,9 @@ _DIGESTS: Final = (
     "frazil.chunk_digests"  # the algorithm, in every snapshot of a repository that was created with digests
 )
 _CRC: Final = pack("crc32c")
+_FILE_DIGESTS: Final = (
+    "frazil.file_digests"  # the id of its snapshot, as programs without such digests copy flags to the next one
+)
 _METADATA: Final = "frazil.metadata"  # the names of the properties with metadata of the commit
 
 
@@ -58,14 +61,24 @@ def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[s
     return {**flags, _OWN_MANIFESTS: pack(encode_id(snapshot))}
 
 
-def digests_flag() -> dict[str, bytes]:
-    """The flag of a repository in which the ids of chunk files end in digests. Commits copy it."""
-    return {_DIGESTS: _CRC}
+def digests_flag(snapshot: ObjectId) -> dict[str, bytes]:
+    """The flags of the first snapshot of a repository in which the ids of chunk files, manifests and attribute files end in digests."""
+    return with_file_digests({_DIGESTS: _CRC}, snapshot)
 
 
 def has_digests(snapshot: SnapshotFile) -> bool:
     """Whether the ids of all chunk files that the snapshot leads to end in digests."""
     return snapshot.flags.get(_DIGESTS) == _CRC
+
+
+def with_file_digests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
+    """The flags of a snapshot with this id, if its parent has file digests."""
+    return {**flags, _FILE_DIGESTS: pack(encode_id(snapshot))}
+
+
+def has_file_digests(snapshot: SnapshotFile) -> bool:
+    """Whether the ids of all manifests and attribute files that the snapshot and its ancestors list end in digests."""
+    return snapshot.flags.get(_FILE_DIGESTS) == pack(encode_id(snapshot.metadata.id))
 
 
 # --- the metadata of a commit -----------------------------------------------------------------------------------------------------------

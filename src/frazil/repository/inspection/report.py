@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from frazil.base.record import Record
+from frazil.base.reports import columns
 from frazil.errors import one_line
-from frazil.metadata.json_text import as_json
-from frazil.record import Record
+from frazil.metadata.json_text import Json, as_json
+from frazil.repository.merge.difference import Difference
 from frazil.repository.verification.report import Problem
-
-if TYPE_CHECKING:
-    from frazil.metadata.json_text import Json
-    from frazil.repository.merge.difference import Difference
 
 _SHOWN = 10  # commits shown in a text
 
@@ -125,7 +122,7 @@ class Statistics(Record):
             rows += [(f"{kept.nbytes:,}", f"{kept.objects:,}", f"{name} {kind}") for kind, kept in kinds.items()]
         rows.append((f"{self.other.nbytes:,}", f"{self.other.objects:,}", "refs and other keys"))
         rows.append((f"{self.total.nbytes:,}", f"{self.total.objects:,}", "in all"))
-        parts = [table(rows)]
+        parts = ["\n".join(columns(rows))]
         packing = self.packing
         parts.append(
             f"{packing.chunks:,} chunks in {packing.files:,} live chunk files, {packing.packed_chunks:,} of them in {packing.packs:,} packs; {packing.unused:,} bytes of these files "
@@ -135,7 +132,7 @@ class Statistics(Record):
         for array in sorted(self.arrays, key=lambda array: -array.nbytes):
             inline, virtual = f"{array.inline_nbytes:,}", f"{array.virtual_nbytes:,}"
             rows.append((f"{array.nbytes:,}", f"{array.chunks:,}", inline, virtual, array.path or "(no array)"))
-        parts.append(table(rows))
+        parts.append("\n".join(columns(rows)))
         rows = [("bytes", "objects", "commit")]
         largest = sorted(self.commits, key=lambda commit: -commit.added.nbytes)
         for commit in largest[:_SHOWN]:
@@ -144,12 +141,12 @@ class Statistics(Record):
                 (f"{added.nbytes:,}", f"{added.objects:,}", f"{commit.snapshot} {commit.message.partition(chr(10))[0]}")
             )
         more = [f"and {len(self.commits) - _SHOWN} smaller commits"] if len(self.commits) > _SHOWN else []
-        parts.append("\n".join([table(rows), *more]))
+        parts.append("\n".join([*columns(rows), *more]))
         rows = [("bytes", "", "object")]
         for one in self.largest:
             where = f"{one.key}{f' of {one.path}' if one.path else ''}"
             rows.append((f"{one.nbytes:,}", "live" if one.live else "dead", where))
-        parts.append(table(rows))
+        parts.append("\n".join(columns(rows)))
         if self.problems:
             parts.append("\n".join([*map(str, self.problems), "some of what is said to be dead may be live"]))
         return "\n\n".join(parts)
@@ -250,16 +247,7 @@ def usage_text(found: Iterable[PathUsage]) -> str:
     for one in found:
         name = one.path + (" (not there any more)" if one.kind == "gone" else "")
         rows.append((f"{one.nbytes:,}", f"{one.kept_nbytes:,}", f"{one.virtual_nbytes:,}", f"{one.chunks:,}", name))
-    return table(rows)
-
-
-def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows in columns. All columns but the last, which has names and messages of users, are flush right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), one_line(row[-1])])
-        for row in rows
-    )
+    return "\n".join(columns(rows))
 
 
 def _by_kind(kinds: Mapping[str, Kept]) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import count
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.record import Record
 from frazil.repository.format import MAIN, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join

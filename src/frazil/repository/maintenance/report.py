@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from frazil.record import Record
-
-if TYPE_CHECKING:
-    from frazil.metadata.json_text import Json
+from frazil.base.record import Record
+from frazil.metadata.json_text import Json, known_members
 
 
 class Collected(Record):
@@ -60,7 +57,7 @@ class Expired(Record):
     branches: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
+        return known_members(self._asdict())
 
     def __str__(self) -> str:
         would = " (nothing was done)" if self.dry_run else ""

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, FileCheck, Manifest, rows_of_array
 from frazil.formats.nodes import ManifestReference
-from frazil.record import Record
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import (
     ChunkIndex,
@@ -24,13 +25,10 @@ from frazil.repository.manifests.coordinates import (
 )
 from frazil.repository.manifests.manifest_parts import require_box
 from frazil.repository.virtual.file_checks import plain_location
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
-    Booleans = NDArray[np.bool_]
+Octets = NDArray[np.uint8]
+Booleans = NDArray[np.bool_]
 
 _FEW: Final = 4  # chunks
 

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import ConflictError
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.session.attributes import Attributes, same_stored_attributes

@@ -8,10 +8,10 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
-from frazil.record import Record
 from frazil.repository.commit.commit import follow, moved_by_commits, resolve_intents
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, decode_id
-from frazil.record import Record
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.repair.branches import last_complete
 from frazil.repository.repair.former_snapshots import former_ids
 from frazil.repository.verification.histories import UNREADABLE
-
-if TYPE_CHECKING:
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
+from frazil.repository.verification.references import ChunkFiles
 
 
 class _Orphan(Record):
@@ -58,13 +55,12 @@ class LostTips:
             return near, made
         known = frozenset(former_ids(self._files, branch, None))
         made = [name for name, tip in tips.items() if tip not in known and self._follows(tip, known)]
-        if made:
-            return [], made
         other = self._newest(known)
-        if other is None:
-            return [], []
+        # that of an earlier damage may still be there, and is older; without this, each repair would find the next commit of a deleted branch
+        if other is None or any(self._written_at(tips[name]) >= self._read()[other].written_at for name in made):
+            return [], made
         self._chosen.add(other)
-        return [other], []
+        return [other], made
 
     def _read(self) -> dict[ObjectId, _Orphan]:
         if self._orphans is None:
@@ -80,6 +76,11 @@ class LostTips:
         with suppress(*UNREADABLE):
             return self._files.tip(branch).snapshot
         return None
+
+    def _written_at(self, file: ObjectId) -> int:
+        with suppress(*UNREADABLE):
+            return self._files.snapshot(file).metadata.written_at
+        return 0
 
     def _is_complete(self, file: ObjectId) -> bool:
         return last_complete(self._files, [file], self._chunk_files, self._progress) is not None

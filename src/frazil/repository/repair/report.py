@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from frazil.record import Record
-from frazil.repository.verification.report import Problem, chunks_text, printable
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from frazil.metadata.json_text import Json
-
-    Columns = NDArray[np.int64]
+from frazil.base.record import Record
+from frazil.errors import one_line
+from frazil.metadata.json_text import Json
+from frazil.repository.verification.report import Problem, chunks_text
+from frazil.stores.values import Columns
 
 EntryKind: TypeAlias = Literal["chunks", "attributes", "node", "branch", "history"]
 
@@ -54,7 +49,7 @@ class Entry(Record):
         subject = " ".join(part for part in (self.ref, self.path) if part)
         source = f", from snapshot {self.snapshot}" if self.snapshot not in self.text else ""
         chunks = "" if self.chunks is None else f" ({chunks_text(self.chunks)})"
-        return printable(f"{subject}: {self.text}{source}{chunks}")
+        return one_line(f"{subject}: {self.text}{source}{chunks}")
 
 
 class Repair(Record):

@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.manifests import FileCheck
 from frazil.formats.nodes import BrokenNode, Node, Nodes, NodeSnapshot, sort_key
 from frazil.metadata.paths import ancestors
-from frazil.record import Record
 from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
 from frazil.repository.virtual.file_checks import distinct_location

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.values import Columns, Pieces
 

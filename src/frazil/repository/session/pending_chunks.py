@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.ids import encode_ids
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.session.change_set import ChangeSet, NodeChange

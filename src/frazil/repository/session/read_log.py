@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.formats.nodes import Nodes
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
 

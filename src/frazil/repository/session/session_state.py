@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.record import Record
 from frazil.errors import NotFoundError, ReadOnlyError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.metadata.registry import MetadataExtensions
-from frazil.record import Record
 from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.branches import Branches
@@ -96,8 +96,7 @@ class SessionState:
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
-        prefix = f" {self.files.prefix}" if self.files.prefix else ""
-        return f"{self.files.store!r}{prefix}@{at}"
+        return f"{self.files.store}/{self.files.prefix}".rstrip("/") + f"@{at}"
 
     @property
     def read_only(self) -> bool:
@@ -133,11 +132,11 @@ class SessionState:
     def require_writable(self) -> None:
         if self.ended:
             raise ReadOnlyError(
-                f"the transaction on {self!r} is over: its arrays and groups can only be read",
+                f"the transaction on {self} is over: its arrays and groups can only be read",
                 hint="to write after a commit, use repo.writable_session()",
             )
         if self.read_only:
-            raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
+            raise ReadOnlyError(f"{self} can only be read", hint="use a writable session of a branch")
 
     # The caller of the methods below holds the lock.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 
+from frazil.base.record import Record
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-import numpy as np
-
-from frazil.errors import FrazilError
-from frazil.record import Record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.metadata.json_text import Json
-
-    Columns = NDArray[np.int64]
+from frazil.base.record import Record
+from frazil.errors import FrazilError, one_line
+from frazil.metadata.json_text import Json
+from frazil.stores.values import Columns
 
 Kind: TypeAlias = Literal[
     "ref",
@@ -80,19 +73,13 @@ class Problem(Record):
         where += [f"key {self.key}"] if self.key is not None else []
         if self.chunks is not None:
             where.append(chunks_text(self.chunks))
-        line = f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else "")
-        return printable(line)
+        return one_line(f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else ""))
 
 
 def chunks_text(chunks: Columns) -> str:
     """int64[n, d] coordinates as one line of text: their number, and the first of them."""
     shown = ", ".join(str(tuple(chunk)) for chunk in chunks[:_SHOWN].tolist())
     return f"{len(chunks)} chunks: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
-
-
-def printable(line: str) -> str:
-    """A line without control characters: names come from users, and terminals obey such characters."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
 
 
 class Verification(Record):

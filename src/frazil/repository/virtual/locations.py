@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 _REMOTE: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"})
 _WEB: Final = {"http": ":80", "https": ":443"}  # and their default ports

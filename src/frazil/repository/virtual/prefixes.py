@@ -9,10 +9,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.repository.virtual.locations import (
     VirtualLocation,
     file_location,

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
-from frazil.record import Record
 from frazil.repository.virtual.file_checks import plain_location, what_differs
 from frazil.repository.virtual.locations import parse_location
 from frazil.repository.virtual.prefixes import Prefixes, VirtualContainer, make_containers

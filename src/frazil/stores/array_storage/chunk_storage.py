@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
-from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.port import KernelRoot
 from frazil.stores.store import Store

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import StoreError
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages

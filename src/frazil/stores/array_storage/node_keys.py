@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key
-from frazil.record import Record
 from frazil.stores.values import Columns
 
 _SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")

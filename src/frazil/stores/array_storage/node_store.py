@@ -10,6 +10,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -22,7 +23,6 @@ from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
-from frazil.record import Record
 from frazil.stores.array_storage.node_fetch import (
     Batch,
     ChunkBatch,
@@ -65,6 +65,9 @@ class NodeStore(Store):
 
     def __repr__(self) -> str:
         return f"NodeStore({self.nodes!r})"
+
+    def __str__(self) -> str:
+        return str(self.nodes)
 
     def __reduce__(self) -> tuple[object, ...]:
         return NodeStore, (self.nodes, self.extensions, self.read_only)

@@ -18,8 +18,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.stores.values import Version

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part, RangeCache, RunningFetch, Span

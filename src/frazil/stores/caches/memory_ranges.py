@@ -10,10 +10,10 @@ from itertools import count, groupby
 from operator import attrgetter
 from typing import Final, Protocol
 
-from frazil.record import Record
+from frazil.base.record import Record
+from frazil.base.weak_references import WeakValues
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
-from frazil.weak_references import WeakValues
 
 Span = tuple[
     int, int, int

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.stores.values import ABSENT, Version
-from frazil.weak_references import WeakValues, renew_after_fork
 
 _STRIPES: Final = 64  # there are many keys, but few locks; two keys may share one
 _REMEMBERED: Final = 65536  # keys; when there are more, all of them count as written once

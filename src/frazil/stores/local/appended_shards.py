@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import ChecksumError
-from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import refused
 from frazil.stores.values import Columns, Version

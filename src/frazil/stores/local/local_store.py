@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.late import LateModule
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
-from frazil.stores.local import case_folding, folders
+from frazil.stores.local import folders
 from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
     answered,
@@ -55,10 +55,11 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import leftovers, new_files
+    from frazil.stores.local import case_folding, leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
+    case_folding = LateModule("frazil.stores.local.case_folding")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
@@ -104,6 +105,9 @@ class LocalStore(Store):
     def __repr__(self) -> str:
         flags = [f", {name}=True" for name in ("sync", "read_only") if getattr(self, name)]
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
+
+    def __str__(self) -> str:
+        return self.path
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads), (self.path,)
@@ -366,9 +370,6 @@ class LocalStore(Store):
         sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
         for i, size in zip(copied, sizes, strict=True):
             codes[i] = new_files.ABSENT if size < 0 else 0
-        for i, code in enumerate(codes):
-            if code > 0:
-                raise refused("cannot be written", code, names[i])
         return codes
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------

@@ -5,20 +5,23 @@ No locks are taken: no other process writes these keys yet (Store.copy_in), or a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from errno import EACCES, EIO, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
 from itertools import compress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import FrazilError, StoreError
+from frazil.errors import StoreError
 from frazil.stores.local.folders import enter_folder
 from frazil.stores.local.system_errors import not_synced, refused
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ABSENT: Final = -1
 _CHANGED: Final = -2
@@ -42,10 +45,14 @@ def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[s
 
 
 def link_files(root: int, names: Sequence[str], sources: Sequence[str], *, sync: bool) -> list[int]:
-    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or the system's error number."""
+    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or a number of NEEDS_A_COPY. Raises StoreError with the key;
+    others may have been linked."""
     result = np.empty((len(names), 2), np.int64)
     _kernel.copy_files(root, sources, root, names, False, 1, result, link=True)
     codes: list[int] = result[:, 0].tolist()
+    if codes and max(codes) > 0:
+        written = [(code * (side == 0 or code not in NEEDS_A_COPY), side) for code, side in result.tolist()]
+        _raise_first(written, sources, names)
     if sync:
         sync_folders(root, {name.rpartition("/")[0] for name, code in zip(names, codes, strict=True) if code == 0})
     return codes
@@ -99,21 +106,24 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
 
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:
-    """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts`; then no file is created."""
+    """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts` as they are; then no file is created."""
+    new = _written(name, _kernel.NewFile, root, name)
     try:
-        new = _kernel.NewFile(root, name)
-        try:
-            for part in parts:
-                new.write(part)
-            new.publish(sync)
-        finally:
-            new.give_up()  # unless it is published
-    except FrazilError:  # some of which are OSErrors, too
-        raise
-    except OSError as error:
-        raise refused("cannot be written", error.errno or EIO, name) from error
+        for part in parts:
+            _written(name, new.write, part)
+        _written(name, new.publish, sync)
+    finally:
+        new.give_up()  # unless it is published
     if sync:
         sync_folders(root, [name.rpartition("/")[0]])
+
+
+def _written(name: str, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """The result of a call of the kernel."""
+    try:
+        return call(*arguments, **named)
+    except OSError as error:
+        raise refused("cannot be written", error.errno or EIO, name) from error
 
 
 def sync_folders(root: int, paths: Iterable[str]) -> None:

@@ -35,6 +35,10 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
     errno.ENXIO: ("it is neither a file nor a folder", "remove it"),
     errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
+    errno.EFBIG: (
+        "the file is larger than the disk or the system allows",
+        "raise the limit (ulimit -f), or write smaller values; the old value is as it was",
+    ),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n), or fetch fewer objects at once"),
     errno.ENFILE: ("too many files are open", "raise the system's limit, or fetch fewer objects at once"),
     errno.ENOLCK: (

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 if TYPE_CHECKING:
     import botocore.session

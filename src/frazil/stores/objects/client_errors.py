@@ -37,6 +37,7 @@ _CREDENTIAL_CODES: Final = {
     "TokenRefreshRequired",
     "XAdminUserNotFound",
 }  # codes of invalid credentials, whatever the status is
+_ARCHIVED: Final = {"InvalidObjectState", "BlobArchived"}
 _CLOCK: Final = {"RequestTimeTooSkewed", "RequestExpired"}
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
@@ -58,6 +59,7 @@ _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
     "bucket": "check the name of the bucket or container, the region and the endpoint",
+    "archived": "it is archived: restore it first, or move it to another storage class",
     "401": "check the credentials: they are missing, or unknown to the server",
     "403": "check the credentials and their permissions; they may have expired",
     "clock": "set the clock of this machine: requests are signed with its time",
@@ -105,6 +107,13 @@ def is_of_a_store(error: Exception) -> bool:
     return _CODE.search(str(error)) is not None
 
 
+def is_unreadable(error: Exception) -> bool:
+    """Whether the response to a request for a range from the start says that the object exists, and that this range is not sent: it is archived, or the server sends
+    whole objects alone."""
+    code = _CODE.search(str(error))
+    return (code is not None and code[1] in _ARCHIVED) or meaning_of(error) == "no suffix"
+
+
 def breaks_off(error: Exception) -> bool:
     """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
     return _NO_BODY in str(error) and meaning_of(error) == "lost"
@@ -127,6 +136,8 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
         reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be obtained", _HINTS["token"]
+    elif code and code[1] in _ARCHIVED:
+        reason, hint = f"the server does not send it ({answer})", _HINTS["archived"]
     elif code and code[1] in _CLOCK:
         reason, hint = f"the server does not permit it ({answer})", _HINTS["clock"]
     elif code and (code[1] in _CREDENTIAL_CODES or (code[1] == "AccessDenied" and not status)):

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 from frazil.stores.objects.aws_profiles import NAMES, read_profile
 from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.connections import Connection, environment, shared_connection

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.errors import StoreError
-from frazil.weak_references import WeakValues, renew_after_fork
+from frazil.stores.transfer.large_buffers import BufferPool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -95,6 +96,7 @@ def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
         result = call()
     except BaseException as error:
         future.set_exception(error)
+        del future, call  # the traceback has this frame, which would keep the error
     else:
         future.set_result(result)
 
@@ -106,6 +108,7 @@ class Connection:
                              writes under a condition. It never repeats one by itself: after a repetition, a refusal could belong to either try
     lister                   for lists, whose keys have the prefix that its clients add to others; None: the reader
     web                      for a web server: its connections. The clients then only check the options, and make no request
+    buffers                  memory for large responses
     requests_in_flight       how many requests are made at once, by all stores and threads together
     refused_a_condition         whether the server was seen to refuse to create an existing object
     answered_as_a_store         whether it was seen to read an object, or to say that a key is absent, as no other server does"""
@@ -115,6 +118,7 @@ class Connection:
         "_gate",
         "_threads",
         "answered_as_a_store",
+        "buffers",
         "decider",
         "refused_a_condition",
         "lister",
@@ -139,6 +143,7 @@ class Connection:
         self.decider: Final = decider
         self.lister: Final = lister or reader
         self.web: Final = web
+        self.buffers: Final = BufferPool()
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
         self.answered_as_a_store = False
@@ -148,17 +153,19 @@ class Connection:
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first error is raised when no request is running any more; requests that have not
         begun are not made."""
-        from concurrent.futures import wait
+        from concurrent.futures import Future, wait
 
         futures = [self._threads.submit(partial(self._gated, request, argument)) for argument in arguments]
         try:
-            return [future.result() for future in futures]
+            return list(map(Future.result, futures))
         except BaseException as error:
-            begun = [future for future in futures if not future.cancel()]
+            futures = [future for future in futures if not future.cancel()]
             # a write that ends after its caller got an error would undo the caller's next write; after an interrupt the user does not want to wait
             if isinstance(error, Exception):
-                wait(begun)
+                wait(futures)
             raise
+        finally:
+            del futures  # the traceback of an error has this frame, which would keep the error and all results
 
     def _gated(self, request: Callable[[A], B], argument: A) -> B:
         first = argument[0] if isinstance(argument, tuple | list) and argument else None
@@ -201,7 +208,7 @@ def check_process(store: object) -> None:
         _registry.process = os.getpid()
     elif _registry.process != os.getpid():
         raise StoreError(
-            f"{store!r} does not work in a process that was forked after requests had been made",
+            f"{store} does not work in a process that was forked after requests had been made",
             hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
         )
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.errors import StoreError
-from frazil.late import LateModule
 from frazil.stores.keys.listing import page_of
 from frazil.stores.objects.client_errors import breaks_off
 from frazil.stores.objects.range_requests import listed_version

@@ -107,14 +107,21 @@ class ObjectStore(Store):
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
-        url, connections = self._clients.web, self._clients.connection.web
-        self._web: Final = None if url is None or connections is None else WebClient(url, connections, self.redirects)
+        url, connection = self._clients.web, self._clients.connection
+        self._web: Final = (
+            None if url is None or connection.web is None else WebClient(url, connection.web, self.redirects)
+        )
         self._reader: Final = (
-            ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
+            ObjectReader(self._clients, bytes_in_flight)
+            if self._web is None
+            else WebReader(self._web, bytes_in_flight, connection.buffers)
         )
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.url!r})"
+
+    def __str__(self) -> str:
+        return self.url
 
     def __reduce__(self) -> tuple[object, ...]:
         objects, options = self._urls
@@ -267,7 +274,7 @@ class ObjectStore(Store):
         try:
             if mark is not None and is_large(value, MULTIPART):
                 return self._put_version(
-                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, at_once)
+                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, [], at_once)
                 )
             import obstore
 
@@ -280,7 +287,7 @@ class ObjectStore(Store):
                 max_concurrency=at_once,
                 attributes=None if mark is None else {MARK: mark},
             )
-        except FrazilError:
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
             return self._put_after(error, key, mark)
@@ -291,13 +298,18 @@ class ObjectStore(Store):
         check_process(self)
         mark = _new_mark()
         path = self._clients.below + key
+        broken: list[BaseException] = []
         try:
             with client_panics(key):
-                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark))
-        except FrazilError:  # from the code that produces the parts
+                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark, broken))
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
+            if broken:  # the error is one of the code that produces the parts
+                raise
             return self._put_after(error, key, mark)
+        finally:
+            broken.clear()  # its traceback has this frame
 
     def _put_after(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
@@ -331,10 +343,13 @@ class ObjectStore(Store):
                     use_multipart=False,
                     attributes={MARK: mark},
                 )
+            except MemoryError:
+                raise
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
-                    failed, may_be_done = error, may_be_done or not is_too_busy(error)
+                    # without the traceback, which has this frame, and with it the value
+                    failed, may_be_done = error.with_traceback(None), may_be_done or not is_too_busy(error)
                     continue
                 if meaning not in {"exists", "changed", "absent"}:
                     raise failure(error, "could not be written", key, self.url) from None
@@ -388,7 +403,7 @@ class ObjectStore(Store):
         self.require("erasable")
         if any(expect):
             raise StoreError(
-                f"{self!r} cannot erase with a condition",
+                f"{self} cannot erase with a condition",
                 key=next(name for name, version in zip(names, expect, strict=True) if version),
                 hint="erase it without a condition, or overwrite it",
             )
@@ -413,6 +428,8 @@ class ObjectStore(Store):
         try:
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) != "absent" or (len(keys) > 1 and not self._all_absent(keys)):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
@@ -440,6 +457,8 @@ class ObjectStore(Store):
 
         try:
             obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in pair))
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
@@ -459,7 +478,7 @@ class ObjectStore(Store):
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
             page = list_rows()
-        except FrazilError:
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None

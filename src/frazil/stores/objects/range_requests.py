@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
-from frazil.stores.objects.client_errors import failure, is_of_a_store, meaning_of
+from frazil.stores.objects.client_errors import failure, is_of_a_store, is_unreadable, meaning_of
 from frazil.stores.objects.clients import Clients
-from frazil.stores.transfer.large_buffers import empty_buffer
+from frazil.stores.transfer.large_buffers import BufferPool
 from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
@@ -62,11 +62,11 @@ CHANGED_ANSWER: Final = Answer("changed")
 class RangeReader(ABC):
     """Reads ranges of the objects of one server. Finds out whether the server has ranges that count from the end."""
 
-    __slots__ = ("_limit", "_suffixes")
+    __slots__ = ("_buffers", "_limit", "_suffixes")
 
-    def __init__(self, limit: int, *, suffixes: bool) -> None:
+    def __init__(self, limit: int, buffers: BufferPool, *, suffixes: bool) -> None:
         """limit: bytes of one answer if the caller does not know how many it wants."""
-        self._limit, self._suffixes = limit, suffixes
+        self._limit, self._buffers, self._suffixes = limit, buffers, suffixes
 
     def answer(self, request: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
@@ -191,13 +191,14 @@ class ObjectReader(RangeReader):
     __slots__ = ("_below", "_clients", "_reader")
 
     def __init__(self, clients: Clients, limit: int) -> None:
-        super().__init__(limit, suffixes=clients.kind != "AzureStore")
+        super().__init__(limit, clients.connection.buffers, suffixes=clients.kind != "AzureStore")
         self._clients = clients
         self._reader, self._below = clients.connection.reader, clients.below
 
     def _look_up(self, request: RangeRequest) -> Answer:
-        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
-        seen = self._range(RangeRequest(request.key, 0, 1))
+        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store. By a HEAD only if
+        the object exists and its first byte cannot be read: it is archived, or the server ignores ranges."""
+        seen = self._get(RangeRequest(request.key), {"range": (0, 1)})
         if seen.state == "found" and request.expect not in {None, seen.version}:
             return CHANGED_ANSWER
         return seen._replace(data=b"")
@@ -223,6 +224,8 @@ class ObjectReader(RangeReader):
 
         try:
             return obstore.get(self._reader, self._below + key)
+        except MemoryError:
+            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return None
@@ -243,7 +246,7 @@ class ObjectReader(RangeReader):
                     check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
                 return first
             check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
-            whole = empty_buffer(length)
+            whole = self._buffers.empty(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
                 count = min(self._limit, length - at)
@@ -269,17 +272,19 @@ class ObjectReader(RangeReader):
         for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.get(self._reader, self._below + request.key, options=options or None)  # type: ignore[arg-type]
+            except MemoryError:  # of this machine; all others are the server's
+                raise
             except Exception as error:
                 return self._refused(error, request)
             try:
                 answer = self._received(result, request)
-            except StoreError:
+            except (StoreError, MemoryError):
                 raise
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
-                lost = failure(error, "could not be read", request.key, self._clients.url)
                 if meaning_of(error) != "lost":
-                    raise lost from None
+                    raise failure(error, "could not be read", request.key, self._clients.url) from None
+                lost = failure(error, "could not be read", request.key, self._clients.url)
             else:
                 if answer is not None:
                     self._clients.connection.answered_as_a_store = True
@@ -289,7 +294,10 @@ class ObjectReader(RangeReader):
                     key=request.key,
                     hint="check the server, and proxies before it",
                 )
-        raise lost
+        try:
+            raise lost
+        finally:
+            del lost  # its traceback has this frame
 
     def _received(self, result: GetResult, request: RangeRequest) -> Answer | None:
         """None if the body has fewer bytes than its headers announce, or more."""
@@ -300,10 +308,22 @@ class ObjectReader(RangeReader):
         first, last = result.range  # never more than requested: the client checks it
         if request.start < 0:
             check_length(last - first, None, request.key, self._clients.url)
-        data = _collected(result, last - first)
+        data = _collected(result, last - first, self._buffers)
         if data is None:
             return None
         return Answer("found", data, version, meta["size"])
+
+    def _head(self, request: RangeRequest, refusal: Exception) -> Answer:
+        """The look-up of an object whose first byte the server does not send. Whatever goes wrong, the object exists: so `refusal` is raised."""
+        import obstore
+
+        try:
+            meta = obstore.head(self._reader, self._below + request.key)
+        except MemoryError:
+            raise
+        except Exception:
+            raise failure(refusal, "could not be read", request.key, self._clients.url) from None
+        return Answer("found", b"", self._version(meta, request.key), meta["size"])
 
     def _refused(self, error: Exception, request: RangeRequest) -> Answer:
         """The answer that an error stands for; else raises."""
@@ -323,12 +343,14 @@ class ObjectReader(RangeReader):
             return Answer("found", b"", version, 0)
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
             return self._outside(request)
+        if request.length == 0 and is_unreadable(error):
+            return self._head(request, error)
         if is_of_a_store(error):
             self._clients.connection.answered_as_a_store = True
         raise failure(error, "could not be read", request.key, self._clients.url) from None
 
 
-def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
+def _collected(result: GetResult, count: int, buffers: BufferPool) -> bytes | memoryview | None:
     """The body of an answer that must have `count` bytes; None if it has another number. It is received piece by piece: GetResult.bytes() allocates whatever
     length the server announces, and accepts whatever it sends."""
     if count == 0:
@@ -337,7 +359,7 @@ def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
     if count <= _PIECE:
         first = bytes(next(pieces, b""))
         return first if len(first) == count else None
-    data, at = empty_buffer(count), 0
+    data, at = buffers.empty(count), 0
     for piece in pieces:
         end = at + len(piece)
         if end > count:

@@ -16,9 +16,9 @@ from errno import ECONNRESET, EPROTO, ETIMEDOUT
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError, StoreError
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.objects.client_errors import no_answer_error, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
@@ -202,14 +202,17 @@ class WebClient:
                     raise
                 failed, again = no_answer_error(error, key, self.url)
                 if not again:
-                    raise failed from None
+                    break
             else:
                 if not isinstance(found, _Busy):
                     return found
                 wait = found.wait
                 failed = status_failure(found.status, "could not be read", key, self.url, wait)
         assert failed is not None
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # its traceback has this frame
 
     def _follow(
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 _CONNECT, _READ, _WHOLE = 10.0, 30.0, 600.0  # seconds

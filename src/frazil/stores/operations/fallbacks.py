@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
-from frazil.record import Record
 from frazil.stores.keys.listing import first_level
 from frazil.stores.keys.names import check_key
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.late import LateModule
+from frazil.base.late import LateModule
 from frazil.stores.operations.adapted_store import StoreWithPartialAccess, adapt
 from frazil.stores.store import Store
 

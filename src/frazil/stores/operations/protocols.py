@@ -166,7 +166,10 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
             failed = error
         else:
             return _checked(name, answer, args)
-        raise store_failure(name, failed, _key_of(args)) from shown_cause(failed)
+        try:
+            raise store_failure(name, failed, _key_of(args)) from shown_cause(failed)
+        finally:
+            del failed  # its traceback has this frame, which would keep it, and the values in it, until the garbage collector runs
 
     return call
 

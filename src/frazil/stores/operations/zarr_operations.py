@@ -179,10 +179,13 @@ class ZarrOperations:
                     return await call(item)
 
             answers = await asyncio.gather(*map(one, items), return_exceptions=True)
-            for answer in answers:
-                if isinstance(answer, BaseException):
-                    raise answer
-            return answers  # type: ignore[return-value] # no exception is left
+            failed = next((answer for answer in answers if isinstance(answer, BaseException)), None)
+            if failed is None:
+                return answers  # type: ignore[return-value] # no exception is there
+            try:
+                raise failed
+            finally:
+                del failed, answers  # its traceback has this frame, and other answers
 
         return self._run(run)
 
@@ -191,7 +194,7 @@ class ZarrOperations:
         loop: asyncio.AbstractEventLoop = event_loop()
         if asyncio._get_running_loop() is loop:
             raise StoreError(
-                f"{self.store!r} is used from zarr-python's own event loop", hint="call Frazil in another thread"
+                f"{self.store} is used from zarr-python's own event loop", hint="call Frazil in another thread"
             )
 
         async def opened() -> R:

@@ -1,4 +1,4 @@
-"""Whole values in flight: their pieces as a few buffers, and memory for large ones, which is returned to the system as soon as it is dropped.
+"""Whole values in flight: their pieces as a few buffers, and memory for large ones, which is used again or returned to the system.
 
 The C library keeps freed memory in one arena for each of many threads, and reuses it only there: with values of 8 MiB these were 200 MiB. Small buffers are
 NumPy's."""
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,16 +22,55 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGE: Final = 2**19
+_UNIT: Final = 2**18  # bytes: sizes are rounded up, so that more buffers fit into the memory of another
 
 
-def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
-    """uint8[nbytes] with undefined content. Raises MemoryError."""
-    if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
-        return np.empty(nbytes, np.uint8)
-    try:
-        return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
-    except OSError:
-        return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
+class BufferPool:
+    """Large buffers. The memory of a dropped one is used again while others are in use, and all of it is returned to the system when none is: fresh memory takes
+    page faults, which cost as much as the copy that fills it. Safe for threads, without a lock, which a forked child could find held."""
+
+    __slots__ = ("__weakref__", "_idle", "_in_use")
+
+    def __init__(self) -> None:
+        self._idle: Final[list[mmap.mmap]] = []
+        self._in_use: Final[set[int]] = set()  # by their id
+
+    def empty(self, nbytes: int) -> NDArray[np.uint8]:
+        """uint8[nbytes] with undefined content. Raises MemoryError."""
+        if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+            return np.empty(nbytes, np.uint8)
+        try:
+            memory = self._take(nbytes)
+        except OSError:
+            return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
+        self._in_use.add(id(memory))
+        buffer = np.frombuffer(memory, np.uint8, nbytes)
+        weakref.finalize(buffer, self._drop, memory).atexit = False
+        return buffer
+
+    def _take(self, nbytes: int) -> mmap.mmap:
+        for memory in sorted(self._idle, key=len):
+            if nbytes <= len(memory) <= 2 * nbytes:
+                with suppress(ValueError):  # another thread has taken it meanwhile
+                    self._idle.remove(memory)
+                    return memory
+        self._idle.clear()  # so that idle memory never adds to the most that was in use
+        return _from_the_system(nbytes)
+
+    def _drop(self, memory: mmap.mmap) -> None:
+        self._in_use.discard(id(memory))
+        self._idle.append(memory)
+        if not self._in_use:
+            self._idle.clear()
+
+
+def _from_the_system(nbytes: int) -> mmap.mmap:
+    """Raises OSError if memory is short."""
+    memory = mmap.mmap(-1, -(-nbytes // _UNIT) * _UNIT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # not every system has huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
@@ -61,7 +102,7 @@ def joined_value(pieces: Pieces) -> bytes | memoryview:
         if isinstance(buffer, bytes) and rows[0, 1:].tolist() == [0, len(buffer)]:
             return buffer
     ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
-    value = empty_buffer(int(ends[-1]))
+    value = BufferPool().empty(int(ends[-1]))
     for _, code, text in _kernel.read_rows(files, buffers, rows, value, ends, 1):
         raise read_error(code, text, None)
     return value.data

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.stores.values import MISSING, Columns, Pieces
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from errno import EMFILE, ENFILE
 from math import inf
 from typing import Final, TypeVar
 
+from frazil.base.record import Record
 from frazil.errors import StoreError
-from frazil.record import Record
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble
-from frazil.record import Record
 from frazil.stores.transfer.composed_values import composed, joined_sources
 from frazil.stores.values import Columns, Pieces, Sources
 

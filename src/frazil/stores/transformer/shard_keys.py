@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.metadata.grids.chunk_keys import SeparatedKeys
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.values import Columns
 

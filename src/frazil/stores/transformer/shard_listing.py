@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level
-from frazil.record import Record
 from frazil.stores.keys.listing import first_level
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import ShardKeys

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level, index_error, read_indexes
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.store import Store

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from frazil.base.late import LateModule
+from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level, StackedIndex
-from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.append import append_many

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import FormatError, StoreError
-from frazil.record import Record
 from frazil.stores.local.kernel_results import pack_version
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of
 from frazil.stores.transfer.retry import FREE_FILES, attempts
 from frazil.stores.values import Version
@@ -202,7 +203,7 @@ def open_archive(path: str, *, sync: bool) -> ArchiveFile:
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
-                _create(path)
+                _create(path, sync=sync)
                 continue
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -222,18 +223,10 @@ def open_archive(path: str, *, sync: bool) -> ArchiveFile:
     )
 
 
-def _create(path: str) -> None:
+def _create(path: str, *, sync: bool) -> None:
     """Creates an empty archive, unless another process has created one."""
-    made = f"{path}.{os.getpid()}-{os.urandom(4).hex()}{_NEW}"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
-        with open(made, "xb") as file:
-            file.write(end_records(0, 0, 0))
-        with suppress(FileExistsError):
-            os.link(made, path)
-    finally:
-        with suppress(OSError):
-            os.unlink(made)
+    folder, name = os.path.split(path)
+    LocalStore(folder, sync=sync).create(name, end_records(0, 0, 0))
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
-from frazil.late import LateModule
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.record import Record
 from frazil.errors import ChecksumError, FormatError, StoreError
-from frazil.record import Record
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store

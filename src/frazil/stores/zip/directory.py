@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
-from frazil.record import Record
 from frazil.stores.keys.names import check_key
 from frazil.stores.values import Columns
 from frazil.stores.zip.headers import CENTRAL, END, END64, FIXED, LOCATOR64

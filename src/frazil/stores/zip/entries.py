@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.stores.values import Columns, Version
 from frazil.stores.zip.directory import Directory
 from frazil.stores.zip.headers import FIXED, Entry, end_records

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.record import Record
+from frazil.base.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.formats.ids import encode_id
-from frazil.record import Record
 from frazil.testing.simulation.hierarchy import Act, State, acted, difference, read
 from frazil.testing.simulation.merged_changes import Side, outcomes
 

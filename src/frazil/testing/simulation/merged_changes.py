@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 
 if TYPE_CHECKING:

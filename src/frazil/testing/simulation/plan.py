@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Final, Literal, TypeAlias
 
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 
 Kind: TypeAlias = Literal["bucket", "disk"]
 Format: TypeAlias = Literal["alpha", "memory"]

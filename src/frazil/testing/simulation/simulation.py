@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from frazil.api.repository import Repository
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.store import Store
 from frazil.testing.memory_format import create_memory_repository, open_memory_repository

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.record import Record
+from frazil.base.weak_references import WeakValues
 from frazil.errors import StoreError
-from frazil.record import Record
 from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
@@ -34,7 +35,6 @@ from frazil.stores.values import (
 from frazil.testing.simulation.media import Medium
 from frazil.testing.simulation.plan import Fault, Plan
 from frazil.testing.simulation.scheduler import EPOCH, Client, Scheduler
-from frazil.weak_references import WeakValues
 
 if TYPE_CHECKING:
     pass

@@ -90,6 +90,16 @@ def test_to_a_device(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -
     assert output_of(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
 
 
+def test_an_unknown_ending_needs_a_format(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["get", "sea.zarr", "0, :3", "-o", "x.xls"]) == 2
+    error = capfdbinary.readouterr().err
+    assert b"x.xls: give --format, or a name that ends in .txt, .csv, .json, .npy" in error
+    assert not Path("x.xls").exists()
+    assert output_of(["get", "sea.zarr", "0, :3", "--format", "csv", "-o", "x.xls"], capfdbinary) == b""
+    Path("v1.2").mkdir()
+    assert output_of(["get", "sea.zarr", "0, :3", "-o", "v1.2/x"], capfdbinary) == b"", "the ending is that of the file"
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [["0, :3"], ["--format", "npy"]], ids=" ".join)
 def test_a_full_device_is_named(arguments: list[str], workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

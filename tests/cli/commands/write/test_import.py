@@ -169,3 +169,13 @@ def test_values_that_references_name_are_copied_from_prefixes(workdir: Path, cap
     np.save(workdir / "own.npy", values)
     assert main(["import", "own.npy", "own.zarr", "--virtual-prefix", "file:///elsewhere/"]) == 0
     assert np.array_equal(next(iter(frazil.load("own.zarr").values())), values)
+
+
+def test_a_dimension_of_one_of_several_files(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with h5py.File("other.h5", "w") as made:
+        made["a"] = np.zeros(4)
+        made["a"].dims[0].label = "depth"
+    files = ["import", "ocean.nc", "other.h5", "both.repo", "--dry-run", "--chunks"]
+    assert main([*files, "depth=2"]) == 0
+    assert main([*files, "deep=2"]) == 1
+    assert "depth" in capfd.readouterr().err

@@ -18,7 +18,7 @@ from tests.external_data import data
 from tests.integrations.scanned_arrays import array_of, values_of
 
 import frazil
-from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.integrations.files import contiguous
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.scanner import scan_file
@@ -259,7 +259,7 @@ def test_what_is_no_such_file(tmp_path: Path, content: bytes) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for path, expected in ((tmp_path / "no", StoreError), (tmp_path, InvalidInputError)):
+    for path, expected in ((tmp_path / "no", NotFoundError), (tmp_path, InvalidInputError)):
         with pytest.raises(expected) as caught:
             scan_file(path)
         assert caught.value.key == str(path)

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
-from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore
 from frazil.stores.memory import MemoryStore
@@ -90,6 +90,36 @@ def test_what_is_refused_writes_nothing(file: Path) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == ["ocean.nc"]
 
 
+@pytest.mark.parametrize("option", ["chunks", "shards"])
+def test_a_dimension_that_no_variable_has(option: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["a"], made["b"] = np.zeros((4, 6)), np.zeros(4)
+        for name, labels in (("a", ["time", "x"]), ("b", ["time"])):
+            for axis, label in enumerate(labels):
+                made[name].dims[axis].label = label
+    for dry_run in (False, True):
+        with pytest.raises(InvalidInputError, match=f"{option} names the dimension 'tme'.*the dimensions are time, x"):
+            frazil.import_file(tmp_path / "a.h5", tmp_path / "new.zarr", dry_run=dry_run, **{option: {"tme": 3}})
+    assert not (tmp_path / "new.zarr").exists()
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "new.zarr", **{option: {"x": 3}})
+
+
+def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
+    for name in ("no.nc", "a.txt/no.nc"):
+        (tmp_path / "a.txt").write_text("")
+        with pytest.raises(NotFoundError, match="there is no file") as caught:
+            frazil.import_file(tmp_path / name, tmp_path / "new.zarr")
+        assert caught.value.key == str(tmp_path / name)
+
+
+def test_a_file_that_is_removed_while_it_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as made:
+        made["a"] = np.zeros(4)
+    with pytest.raises(NotFoundError, match="there is no file"):
+        frazil.import_file(file, MemoryStore(), progress=lambda _: file.unlink())
+
+
 @pytest.mark.parametrize("puts", [1, 3, 6, 10, 15, 25])
 def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> None:
     file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
@@ -164,6 +194,28 @@ def test_a_new_zip_archive_is_a_plain_store(tmp_path: Path) -> None:
     assert done.format == "zarr" and frazil.open(tmp_path / "b.zarr.zip/a")[...].tolist() == list(range(6))
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+@pytest.mark.parametrize("kind", ["h5", "npz"])
+def test_the_number_of_arrays_does_not_open_more_files(kind: str, tmp_path: Path) -> None:
+    """Each array opened the folder of the destination, and its own member of an .npz, until the end: with some thousand arrays no file could be opened."""
+    arrays = {f"a{number}": np.arange(number) for number in range(12)}
+    if kind == "npz":
+        np.savez_compressed(tmp_path / "a.npz", **arrays)
+    else:
+        with h5py.File(tmp_path / "a.h5", "w") as made:
+            for name, values in arrays.items():
+                made[name] = values
+    counts: list[int] = []
+    frazil.import_file(
+        tmp_path / f"a.{kind}",
+        tmp_path / "new.zarr",
+        progress=lambda nbytes: counts.append(len(os.listdir("/proc/self/fd"))),
+    )
+    assert len(counts) == 11 and max(counts) - min(counts) < 4
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(frazil.open_array(tmp_path / "new.zarr", path=name)[...], values)
+
+
 def test_a_hierarchy_of_zarr_is_copied_not_imported(tmp_path: Path) -> None:
     frazil.zeros(3, store=tmp_path / "x.zarr")
     for source, command in (
@@ -173,3 +225,15 @@ def test_a_hierarchy_of_zarr_is_copied_not_imported(tmp_path: Path) -> None:
         with pytest.raises(frazil.FrazilError, match=command):
             frazil.import_file(source, tmp_path / "sea.zarr")
         assert not (tmp_path / "sea.zarr").exists()
+
+
+@pytest.mark.parametrize("chunks", [None, (500,)])
+def test_chunks_of_long_text_have_about_a_megabyte(chunks: tuple[int, ...] | None, tmp_path: Path) -> None:
+    """The text counts, not only the places of it that the file has in the array."""
+    values = ["x" * 10_000 + str(i) for i in range(2000)]
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made.create_dataset("a", data=values, dtype=h5py.string_dtype(), chunks=chunks)
+    plan = frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", dry_run=True)
+    assert plan.layouts[0].chunks[0] * 10_000 <= 2**21
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", runtime=frazil.Runtime(bytes_in_flight=2**23))
+    assert frazil.open_array(tmp_path / "a.zarr", path="a")[...].tolist() == values

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import StoreError
+from frazil.errors import NotFoundError, StoreError
 from frazil.integrations.files.sources import ranged_file
 from frazil.integrations.files.sources.ranged_file import PAGE, RangedFile
 from frazil.stores.memory import MemoryStore
@@ -103,6 +103,6 @@ def test_another_version_is_an_error() -> None:
 
 
 def test_nothing_there() -> None:
-    with pytest.raises(StoreError, match="nothing is there") as caught:
+    with pytest.raises(NotFoundError, match="there is no file") as caught:
         RangedFile(MemoryStore(), "a/b", "s3://x/a/b")
     assert caught.value.key == "s3://x/a/b"

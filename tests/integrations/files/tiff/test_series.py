@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import queue
 import sys
+import threading
+from logging.handlers import QueueHandler
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 import frazil
 from frazil.errors import FormatError, InvalidInputError
 from frazil.integrations.files.scanner import scan_file
+from frazil.integrations.files.tiff.messages import tiff_messages
 from frazil.stores.memory import MemoryStore
 
 tifffile = pytest.importorskip("tifffile")
@@ -86,6 +91,38 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         frazil.import_file(tmp_path / "a.tif", MemoryStore())
     (tmp_path / "a.tif").write_bytes(b"II*\0" + b"\xff" * 40)
     with pytest.raises((FormatError, InvalidInputError)):
+        frazil.import_file(tmp_path / "a.tif", MemoryStore())
+
+
+def test_messages_of_tifffile_are_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a damaged file it logs thousands, which nobody reads."""
+    tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0], tile=(64, 96), compression="zlib")
+    damaged = bytearray((tmp_path / "a.tif").read_bytes())
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        place = tiff.pages[0].tags["ImageWidth"].offset
+    damaged[place + 2 : place + 4] = b"\xff\xff"  # no type of a value
+    (tmp_path / "a.tif").write_bytes(damaged)
+    log, logged = logging.getLogger("tifffile"), queue.SimpleQueue[logging.LogRecord]()
+    before, handler = log.filters[:], QueueHandler(logged)
+    monkeypatch.setattr(log, "handlers", [handler])
+    with pytest.raises(FormatError, match=r"tifffile reports first: .*invalid data type"):
+        frazil.import_file(tmp_path / "a.tif", MemoryStore())
+    assert logged.empty() and log.filters == before
+    with tiff_messages():
+        other = threading.Thread(target=log.warning, args=["of the user"])
+        other.start()
+        other.join()
+    assert logged.get_nowait().getMessage() == "of the user"
+
+
+def test_tiles_of_no_extent(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0], tile=(64, 96), compression="zlib", predictor=True)
+    damaged = bytearray((tmp_path / "a.tif").read_bytes())
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        tag = tiff.pages[0].tags["TileLength"]
+    damaged[tag.valueoffset : tag.valueoffset + 2] = bytes(2)
+    (tmp_path / "a.tif").write_bytes(damaged)
+    with pytest.raises(InvalidInputError, match=r"its tiles have the shape \(0, 96\)"):
         frazil.import_file(tmp_path / "a.tif", MemoryStore())
 
 

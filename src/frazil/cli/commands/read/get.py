@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from os.path import splitext
+from typing import Final
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.decoded import add_decoded, decoded
@@ -12,12 +14,19 @@ from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import binary_output, is_terminal, print_text
 from frazil.cli.progress import Progress
 
+_TEXT: Final = "text"
+_ENDINGS: Final = {".txt": _TEXT, **{f".{form}": form for form in WRITERS if form != _TEXT}}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_selection(parser)
     add_decoded(parser)
-    parser.add_argument("--format", choices=tuple(WRITERS), help="the format (default: the ending of FILE, or text)")
+    parser.add_argument(
+        "--format",
+        choices=tuple(WRITERS),
+        help="the format (default: by the ending of FILE: .txt, .csv, .json or .npy; or text)",
+    )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     parser.add_argument("--full", action="store_true", help="do not abbreviate text")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - is standard output")
@@ -25,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     output = None if options.output == "-" else options.output
-    form = options.format or _of_name(output)
+    form: str = options.format or _of_name(options, output)
     if form == "npy" and output is None and is_terminal(sys.stdout):
         options.refuse(".npy is not for terminals: give -o FILE")
     window = open_window(options)
@@ -44,9 +53,14 @@ def run(options: Namespace) -> None:
         WRITERS[form](window, stream, report)
 
 
-def _of_name(output: str | None) -> str:
-    ending = (output or "").rpartition(".")[2].lower()
-    return ending if ending in WRITERS else "text"
+def _of_name(options: Namespace, output: str | None) -> str:
+    """The format by the ending of a name; text without one."""
+    ending = splitext(output or "")[1].lower()
+    if ending and ending not in _ENDINGS:
+        options.refuse(
+            f"the format cannot be derived from the name {output}: give --format, or a name that ends in {', '.join(_ENDINGS)}"
+        )
+    return _ENDINGS[ending] if ending else _TEXT
 
 
 COMMAND = Command(

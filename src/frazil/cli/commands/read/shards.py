@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from frazil.array.group import Group
-from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, add_virtual_prefix, open_node
-from frazil.cli.output import add_json, binary_output, print_json, print_text
+from frazil.base.reports import columns
+from frazil.cli.command import Command, add_location, whole_number
+from frazil.cli.locations import add_path, add_virtual_prefix, as_array, open_node
+from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shards import Shard, Shards, shards
@@ -24,7 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="show one shard, given by its position in the grid of shards: each inner chunk, and a picture in characters",
     )
     parser.add_argument(
-        "-n", "--most", metavar="N", type=_number, default=40, help="at most N rows of the table (default: 40)"
+        "-n",
+        "--most",
+        metavar="N",
+        type=whole_number("a number of rows", 1, 10**9 - 1),
+        default=40,
+        help="at most N rows of the table (default: 40)",
     )
     parser.add_argument(
         "-o",
@@ -43,20 +48,9 @@ def _coordinates(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 10**9:
-        raise ArgumentTypeError(f"{text!r} is not a number of rows")
-    return int(text)
-
-
 def run(options: Namespace) -> None:
-    if options.json and options.output == "-":
-        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
-    array = open_node(options.location, options.path or "", options.virtual_prefix)
-    if isinstance(array, Group):
-        raise InvalidInputError(
-            "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
-        )
+    check_picture(options)
+    array = as_array(open_node(options.location, options.path or "", options.virtual_prefix))
     found = shards(array, shard=options.shard)
     if options.output is not None:
         if not found.shards:
@@ -87,8 +81,7 @@ def _pieces(shard: Shard, most: int) -> list[str]:
     for piece in shard.pieces[:most]:
         what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
         rows.append((str(piece.start), str(piece.nbytes), what))
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    lines = [f"{row[0].rjust(widths[0])}  {row[1].rjust(widths[1])}  {row[2]}" for row in rows]
+    lines = columns(rows)
     if len(shard.pieces) > most:
         lines.append(f"and {len(shard.pieces) - most:,} more pieces")
     return lines

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, is_in_repository, open_node
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.output import add_json, print_checked
 from frazil.cli.progress import Progress
 from frazil.operations.validate.validate import validate
 
@@ -30,13 +29,7 @@ def run(options: Namespace) -> None:
         source, path = open_node(options.location, path, options.virtual_prefix), ""
     with Progress("decoding", None, shows=options.decode) as report:
         found = validate(source, path=path, decode=options.decode, repair=options.repair, progress=report)
-    if options.json:
-        print_json(found.to_json())
-    else:
-        print_text(str(found))
-    if not found.ok:
-        sys.stdout.flush()
-        raise SystemExit(1)
+    print_checked(options, found.to_json(), str(found), ok=found.ok)
 
 
 COMMAND = Command(

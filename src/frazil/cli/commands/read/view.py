@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from math import isfinite
-from os.path import splitext
 
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.locations import add_selection, open_window
-from frazil.cli.output import add_json, binary_output, print_result
+from frazil.cli.output import add_json, binary_output, check_picture, print_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
 from frazil.operations.view.colours import CODES, COLOUR_MAPS
@@ -79,11 +78,7 @@ def _number(text: str) -> float:
 
 
 def run(options: Namespace) -> None:
-    ending = splitext(options.output)[1]
-    if ending.lower() not in ("", ".png"):
-        options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
-    if options.json and options.output == "-":
-        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
+    check_picture(options)
     if options.decoded and options.hide_fill:
         options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)

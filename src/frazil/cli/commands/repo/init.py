@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--chunk-digests",
         choices=("crc32c",),
-        help="end the names of chunk files in digests of their bytes, which `frazil repo verify --digests` compares",
+        help="end the names of files in digests of their bytes, which `frazil repo verify` compares (of chunk files with --digests)",
     )
     add_json(parser)
 

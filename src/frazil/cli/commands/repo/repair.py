@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.hints import with_options
 from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import add_json, print_checked
 from frazil.cli.progress import Steps
 
 _OPTIONS = (
@@ -43,10 +42,7 @@ def run(options: Namespace) -> None:
             dry_run=options.dry_run,
             progress=report,
         )
-    print_result(options, done.to_json(), with_options(str(done), options.parser))
-    if not done.ok:
-        sys.stdout.flush()
-        raise SystemExit(1)
+    print_checked(options, done.to_json(), with_options(str(done), options.parser), ok=done.ok)
 
 
 COMMAND = Command(

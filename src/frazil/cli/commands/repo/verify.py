@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import add_json, print_checked
 from frazil.cli.progress import Steps
 
 
@@ -48,10 +47,8 @@ def run(options: Namespace) -> None:
     document = found.to_json()
     if options.orphans:
         document["orphan_names"] = list(orphans)
-    print_result(options, document, "\n".join([*(orphans if options.orphans else ()), str(found)]))
-    if not found.ok:
-        sys.stdout.flush()
-        raise SystemExit(1)
+    text = "\n".join([*(orphans if options.orphans else ()), str(found)])
+    print_checked(options, document, text, ok=found.ok)
 
 
 COMMAND = Command(

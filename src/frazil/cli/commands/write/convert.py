@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_virtual_prefix, hierarchy_at, on_branch
+from frazil.cli.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.output import add_json, is_terminal, print_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
@@ -35,12 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="decode arrays whose codecs the dialect does not have, and encode them with its default codecs",
     )
-    parser.add_argument(
-        "-m",
-        "--message",
-        metavar="TEXT",
-        help="the message of the commit, if DESTINATION is a branch",
-    )
+    add_message(parser)
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -52,11 +48,8 @@ def run(options: Namespace) -> None:
     source = hierarchy_at(options.location, options.virtual_prefix)
     if options.destination is None and source is not options.location:
         raise InvalidInputError("a repository is not converted in place", hint="give DESTINATION")
-    target = None if options.destination is None else on_branch(options.destination)
-    if target is None and options.message is not None:
-        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main")
     snapshot = None
-    try:
+    with writable(options, options.destination, "DESTINATION as sea.repo@main") as target:
         task = prepare(
             source,
             options.destination if target is None else target.session.store,
@@ -73,15 +66,11 @@ def run(options: Namespace) -> None:
                 done = task.run(report)
             if target is not None:
                 snapshot = target.session.commit(options.message or f"Convert {options.location}", rebase="disjoint")
-    finally:
-        if target is not None and target.session.has_changes:
-            target.session.discard()
     if target is None:
         print_result(options, done.to_json(), str(done))
     else:
         done = done._replace(destination=target.name)
-        text = str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}")
-        print_result(options, {**done.to_json(), "snapshot": snapshot}, text)
+        print_written(options, done.to_json(), str(done), snapshot)
 
 
 COMMAND = Command(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
-from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot
+from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.copy.copy import CopyTask, prepare_copy
 
@@ -28,34 +29,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="compare DESTINATION with SOURCE at the end: digests if the object stores have them, otherwise all bytes",
     )
-    parser.add_argument(
-        "-m",
-        "--message",
-        metavar="TEXT",
-        help="the message of the commit, if DESTINATION is a branch",
-    )
+    add_message(parser)
     add_virtual_prefix(parser)
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    source, target = in_snapshot(options.source, options.virtual_prefix), on_branch(options.destination)
-    if target is None and options.message is not None:
-        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main")
-    task = _prepared(options, source, target)
+    source = in_snapshot(options.source, options.virtual_prefix)
     snapshot = None
-    try:
+    with writable(options, options.destination, "DESTINATION as sea.repo@main") as target:
+        task = _prepared(options, source, target)
         with Progress("copying", None) as report:
             done = task.run(report)
             if target is not None:
                 snapshot = target.session.commit(options.message or f"Copy {options.source}", rebase="disjoint")
-    finally:
-        if target is not None and target.session.has_changes:
-            target.session.discard()
-    if options.json:
-        print_json({**done.to_json(), "snapshot": snapshot})
-    else:
-        print_text(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+    print_written(options, done.to_json(), str(done), snapshot)
 
 
 def _prepared(options: Namespace, source: InSession | None, target: InSession | None) -> CopyTask:

@@ -6,13 +6,13 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
-from frazil.array.info import human
-from frazil.cli.command import Command
+from frazil.base.late import LateModule
+from frazil.base.reports import counted, human
+from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Progress
-from frazil.late import LateModule
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--variables",
         metavar="NAMES",
-        type=_names,
+        type=list_of_names,
         help="export only these arrays, as in level1/temp,salt or 'level1/*'",
     )
     parser.add_argument(
@@ -58,10 +58,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def run(options: Namespace) -> None:
     node = open_node(options.source, "", options.virtual_prefix)
     total = node.nbytes if isinstance(node, Array) else None
@@ -76,7 +72,7 @@ def run(options: Namespace) -> None:
             progress=report,
             runtime=Runtime(bytes_in_flight=options.memory),
         )
-    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    count = counted(len(done.arrays), "array")
     document = {"path": options.file, "format": done.format, "arrays": list(done.arrays), "nbytes": done.nbytes}
     print_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
 

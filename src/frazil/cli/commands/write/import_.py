@@ -7,13 +7,13 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from frazil.array.info import human
-from frazil.cli.command import Command
+from frazil.base.late import LateModule
+from frazil.base.reports import counted, extents_text, human
+from frazil.cli.command import Command, list_of_names
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
-from frazil.late import LateModule
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--path", metavar="GROUP", default="", help="the group to import into (default: the root)")
     parser.add_argument(
-        "--variables", metavar="NAMES", type=_names,
+        "--variables", metavar="NAMES", type=list_of_names,
         help="import only these variables, as in level1/temp,salt or 'level1/*'",
     )  # fmt: skip
     parser.add_argument(
@@ -103,10 +103,6 @@ def _add_layout(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -132,6 +128,7 @@ def run(options: Namespace) -> None:
     for one in files:
         importer.check_mode(one.scanned, one.file, options.mode, options.virtual_prefix)
     how = layout.LayoutOptions(options.chunks, options.shards, options.codecs)
+    layout.check_dimensions([array for one in files for array in one.scanned.arrays], how)
     runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
     plans = [importer.plan_import(one.scanned, options.mode, how, runtime) for one in files]
     for one in files:
@@ -155,14 +152,14 @@ def _explain(options: Namespace, files: list[FileImport], plans: list[Imported])
     stream = sys.stdout if options.dry_run and not options.json else sys.stderr
     for one, plan in zip(files, plans, strict=True):
         print(
-            one_line(
-                f"{one.file}: {one.scanned.kind}, {len(plan.arrays)} array{'s' * (len(plan.arrays) != 1)}, {human(plan.nbytes)}"
-            ),
+            one_line(f"{one.file}: {one.scanned.kind}, {counted(len(plan.arrays), 'array')}, {human(plan.nbytes)}"),
             file=stream,
         )
         for array, chosen in zip(one.scanned.arrays, plan.layouts, strict=False):
-            extents = " x ".join(map(str, array.shape)) or "()"
-            print(one_line(f"  {array.path} ({extents} {array.dtype.name}): {chosen.reason}"), file=stream)
+            print(
+                one_line(f"  {array.path} ({extents_text(array.shape)} {array.dtype.name}): {chosen.reason}"),
+                file=stream,
+            )
     if options.dry_run and options.json:
         print_json(
             {
@@ -184,7 +181,7 @@ def _print_imported(options: Namespace, files: list[FileImport], done: Imported)
             ],
         })  # fmt: skip
         return
-    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    count = counted(len(done.arrays), "array")
     print_text(count if done.snapshot is None else f"{done.snapshot}  {count}")
 
 

@@ -6,10 +6,11 @@ from argparse import ArgumentParser, Namespace
 
 import frazil
 from frazil.array.array import Array
+from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import codecs, extents, memory, shards
-from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot
+from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.array_source import open_source
 from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
@@ -56,19 +57,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     parser.add_argument("--overwrite", action="store_true", help="remove what is at DESTINATION first")
-    parser.add_argument(
-        "-m", "--message", metavar="TEXT", help="the message of the commit, if DESTINATION is on a branch"
-    )
+    add_message(parser)
     add_virtual_prefix(parser)
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    source, target = _snapshot(options), on_branch(options.destination)
-    if target is None and options.message is not None:
-        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main/new")
+    source = _snapshot(options)
     snapshot = None
-    try:
+    with writable(options, options.destination, "DESTINATION as sea.repo@main/new") as target:
         task = _prepared(options, _opened(options, source), source, target)
         if options.dry_run:
             done = task.preview()
@@ -77,13 +74,7 @@ def run(options: Namespace) -> None:
                 done = task.run(report)
                 if target is not None:
                     snapshot = target.session.commit(options.message or f"Rechunk {options.source}", rebase="disjoint")
-    finally:
-        if target is not None and target.session.has_changes:
-            target.session.discard()
-    if options.json:
-        print_json({**done.to_json(), "snapshot": snapshot})
-    else:
-        print_text(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+    print_written(options, done.to_json(), str(done), snapshot)
 
 
 def _snapshot(options: Namespace) -> InSession | None:

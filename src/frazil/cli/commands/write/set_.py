@@ -5,11 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from functools import partial
 
+from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_selection, on_branch, open_to_write, open_window
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.locations import add_selection, open_to_write, open_window
+from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.cli.values import open_values
+from frazil.metadata.json_text import Json
 from frazil.operations.assignment import assign
 
 
@@ -24,16 +26,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="VALUE",
         help="one value for all elements, as in 0, NaN or 2026-11-23; or a .npy file, whose shape broadcasts to that of the selection; - is a .npy file on standard input",
     )
-    parser.add_argument("-m", "--message", metavar="TEXT", help="the message of the commit, if LOCATION is a branch")
+    add_message(parser, "LOCATION")
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    target = on_branch(options.location, options.virtual_prefix)
-    if target is None and options.message is not None:
-        options.refuse("-m is for a branch of a repository: give LOCATION as sea.repo@main")
     snapshot = None
-    try:
+    with writable(options, options.location, "LOCATION as sea.repo@main", options.virtual_prefix) as target:
         window = open_window(options, partial(open_to_write, options.location, target=target))
         with (
             open_values(options.value, window.array.metadata.data_type) as values,
@@ -43,16 +42,9 @@ def run(options: Namespace) -> None:
         if target is not None:
             message = options.message or f"Set elements of {window.array.path or '/'}"
             snapshot = target.session.commit(message, rebase="disjoint", allow_empty=True)
-    finally:
-        if target is not None and target.session.has_changes:
-            target.session.discard()
-    if options.json:
-        print_json(
-            {"path": window.array.path, "shape": list(window.shape), "nbytes": window.nbytes, "snapshot": snapshot}
-        )
-    else:
-        shape = " x ".join(map(str, window.shape)) or "1"
-        print_text(f"{shape} elements set" + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+    document: dict[str, Json] = {"path": window.array.path, "shape": list(window.shape), "nbytes": window.nbytes}
+    shape = " x ".join(map(str, window.shape)) or "1"
+    print_written(options, document, f"{shape} elements set", snapshot)
 
 
 COMMAND = Command(

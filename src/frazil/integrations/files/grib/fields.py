@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.messages import Field, read_field, read_messages, split_fields
 from frazil.integrations.files.runs import check_dtype
 from frazil.integrations.files.scanned import (
@@ -28,13 +30,8 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
+from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.manifests import FileCheck
-    from frazil.metadata.json_text import Json
 
 _DTYPE: Final = np.dtype("<f4")  # of values in cfgrib
 _NOT_KEPT: Final = frozenset({"history"})  # an attribute with the time at which this machine read the file
@@ -54,20 +51,9 @@ _TURNED: Final = "alternativeRowScanning"  # whether every other row is stored f
 _REASON: Final = "GRIB packs the values of each field in its own way"
 
 
-def load_package(name: str) -> ModuleType:
-    """The package cfgrib or eccodes, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module(name)
-    except Exception as error:  # a RuntimeError if the library of eccodes is missing
-        raise InvalidInputError(
-            f"GRIB files are read with cfgrib and eccodes; {name} cannot be imported ({error})",
-            hint="pip install 'frazil[grib]'",
-        ) from error
-
-
-def load_cfgrib() -> None:
-    """Raises InvalidInputError if a package is missing."""
-    load_package("cfgrib")
+def load_eccodes(module: str = "eccodes") -> ModuleType:
+    """The module, of eccodes or cfgrib. Raises InvalidInputError where it is not installed."""
+    return load_package(module, "GRIB files are read with", "grib")
 
 
 def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], None] = lambda: None) -> ScannedFile:
@@ -78,7 +64,7 @@ def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], No
 
     state  of the file;  step: called after each message
     Raises InvalidInputError without cfgrib and eccodes, FormatError for a damaged message."""
-    load_cfgrib()
+    load_eccodes("cfgrib")
     fields = _Fields(file, state.size, name, step)
     try:
         datasets = list(_datasets(fields))
@@ -130,7 +116,7 @@ class _Fields(Mapping[Field, Any]):
 
 def _opened(message: bytes, name: str) -> Any:
     """A message of cfgrib. Raises FormatError for a grid that takes gigabytes to decode, although the message is too short for its values."""
-    eccodes = load_package("eccodes")
+    eccodes = load_eccodes()
     handle = eccodes.codes_new_from_message(message)
     points = eccodes.codes_get(handle, "numberOfDataPoints", int)
     if points > max(_FEW_POINTS, _POINTS_OF_BYTE * len(message)):
@@ -140,15 +126,15 @@ def _opened(message: bytes, name: str) -> Any:
             key=name,
             hint="take the other messages out of it: grib_copy -w",
         )
-    return load_package("cfgrib.messages").Message(handle)
+    return load_eccodes("cfgrib.messages").Message(handle)
 
 
 def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
     """The datasets that cfgrib makes of the fields, and the keys with a common value in each. Raises the errors of cfgrib and eccodes."""
-    cfgrib = load_package("cfgrib.dataset")
+    cfgrib = load_eccodes("cfgrib.dataset")
     keys = cfgrib.compute_index_keys()
-    index = load_package("cfgrib.messages").FieldsetIndex.from_fieldset(
-        fields, keys, load_package("cfgrib.cfmessage").COMPUTED_KEYS
+    index = load_eccodes("cfgrib.messages").FieldsetIndex.from_fieldset(
+        fields, keys, load_eccodes("cfgrib.cfmessage").COMPUTED_KEYS
     )
     waiting: list[dict[str, Any]] = [{}]
     while waiting:
@@ -240,7 +226,7 @@ def decode_field(message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
     """The values of a field, as float32, of a shape that ends with that of its grid; NaN where a bitmap marks missing values.
 
     Raises ChunkDecodeError for a damaged message, InvalidInputError without eccodes."""
-    eccodes = load_package("eccodes")
+    eccodes = load_eccodes()
     try:
         values, turned = _values(eccodes, message)
     except Exception as error:  # eccodes raises errors of many classes

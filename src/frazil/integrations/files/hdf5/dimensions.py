@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.record import Record
+from frazil.base.record import Record
 
 if TYPE_CHECKING:
     import h5py

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
+from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import bytes_codec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from frazil.metadata.json_text import Json
-
+from frazil.metadata.json_text import Json
 
 _FILTERS: Final = {  # names from HDF5's list of registered filters, by number
     1: "deflate",
@@ -39,14 +35,8 @@ Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, va
 
 
 def load_h5py() -> ModuleType:
-    """h5py, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("h5py")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"HDF5 and NetCDF4 files are read with h5py, which cannot be imported ({error})",
-            hint="pip install 'frazil[hdf5]'",
-        ) from error
+    """Raises InvalidInputError where it is not installed."""
+    return load_package("h5py", "HDF5 and NetCDF4 files are read with", "hdf5")
 
 
 def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.api.destinations import check_destination
 from frazil.api.nodes import open_group, open_node
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
 from frazil.integrations.files.imports.layout import ArrayLayout
+from frazil.metadata.json_text import Json
 from frazil.operations.copy.journal import (
     JOURNAL_NAME,
     Journal,
@@ -25,14 +28,10 @@ from frazil.operations.copy.journal import (
     put_journal,
 )
 from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
-from frazil.record import Record
+from frazil.runtime import Runtime
 from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Version
-
-if TYPE_CHECKING:
-    from frazil.array.group import Group
-    from frazil.metadata.json_text import Json
-    from frazil.stores.store import Store
 
 Report = Callable[[int], object]
 
@@ -54,6 +53,7 @@ def copy_arrays(
     report: Report,
     spool: Callable[[str], object],
     ended: Event,
+    runtime: Runtime,
 ) -> None:
     """Writes the arrays below the group at a path, and the groups with their attributes.
 
@@ -67,14 +67,17 @@ def copy_arrays(
         for copy, task in zip(copies, tasks, strict=True):
             _run(copy, task, report, spool, ended)
         return
-    store, root = resolve(destination, group)
+    limits = runtime.checked()
+    store, root = resolve(  # once for all arrays, because the store of a folder is an open file
+        destination, group, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
+    )
     journal = Journal(f"import {_digest(copies)} of {origin}")
     found = store.get_versioned(root + JOURNAL_NAME)
     again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
     if not again:
         check_destination(destination, store, root)
     left = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
-    tasks = [_prepared(copy, destination, group, origin) for copy in left]
+    tasks = [_prepared(copy, store, root, origin) for copy in left]
     held: Version = ABSENT if found is None or found[1] is None else found[1]
     put_journal(store, root, journal, held)
     try:
@@ -133,7 +136,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     if found is not None and found.origin == journal.origin:
         return True
     raise AlreadyExistsError(
-        f"another copy, or an import of another file or with other options, is running in {store!r}",
+        f"another copy, or an import of another file or with other options, is running in {store}",
         path=root or "/",
         hint="run it again to finish it, or remove what it has written",
     )

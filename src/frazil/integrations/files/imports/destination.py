@@ -13,9 +13,9 @@ from frazil.api.references import has_nothing, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.hierarchy.repository_locations import outer_repository
+from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.copy.journal import JOURNAL_NAME
-from frazil.record import Record
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from frazil.array.arguments import check_flag, checked_progress
+from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.integrations.files.imports.destination import Destination, open_destination
 from frazil.integrations.files.imports.importer import (
@@ -24,11 +25,10 @@ from frazil.integrations.files.imports.importer import (
     plan_import,
     remote_prefixes,
 )
-from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOptions
+from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOptions, check_dimensions
 from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def import_file(
     selected = select_variables(scanned, skip, file, variables)
     mode = mode_of(selected, mode)
     check_mode(selected, file, mode, virtual_prefixes)
+    check_dimensions(selected.arrays, layout)
     planned = plan_import(selected, mode, layout, runtime)
     if dry_run:
         return planned

@@ -11,7 +11,8 @@ from threading import Event
 from typing import Literal, TypeAlias
 
 from frazil.api.session import Session
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import human
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
 from frazil.integrations.files.imports.array_sources import open_arrays
@@ -21,7 +22,6 @@ from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.numpy_files.arrays import KIND, check_stored
 from frazil.integrations.files.scanned import ScannedFile, Skipped, element_nbytes
 from frazil.integrations.files.sources.source import Source, source_of
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import Runtime
@@ -164,7 +164,9 @@ def import_scanned(
                     for name, laid_out in zip(planned.arrays, planned.layouts, strict=True)
                 ]
                 origin = f"{source.location} {scanned.state!r}"
-                copy_arrays(destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended)
+                copy_arrays(
+                    destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended, runtime
+                )
         else:
             _refer(destination, scanned, source, path, mode, report)
     except DataError as error:  # its values may be wrong, or it may have changed since the scan

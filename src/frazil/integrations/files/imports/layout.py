@@ -5,17 +5,14 @@ dimensions) and a time series (the others) read about as many chunks. Shards hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, lcm, prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from frazil.array.info import human
+from frazil.base.record import Record
+from frazil.base.reports import counted, extents_text, human
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.scanned import element_nbytes
-from frazil.record import Record
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.scanned import ScannedArray, element_nbytes
 
 AUTO: Final = "auto"
 SAME: Final = "same"
@@ -52,7 +49,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a fifth. Raises InvalidInputError for
     extents that do not fit the array."""
     stored = array.chunk_shape if array.chunked else None
-    is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype)
+    is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype) + array.text_nbytes
     requested = _requested(options.chunks, array, "chunks")
     if requested is not None:
         chunks, reason = requested, "as requested"
@@ -61,7 +58,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     else:
         chunks, reason = choose_chunks(array.shape, itemsize, stored)
     size = prod(chunks) * itemsize
-    summary = f"chunks {_text(chunks)} of {human(size)}: {reason}"
+    summary = f"chunks {extents_text(chunks)} of {human(size)}: {reason}"
     requested_shards = _requested(options.shards, array, "shards")
     if requested_shards is not None and isinstance(options.shards, Mapping):  # others are whole, so whole chunks here
         requested_shards = tuple(
@@ -74,7 +71,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
             chunks,
             requested_shards,
             _codecs(array, options),
-            f"{summary}; shards {_text(requested_shards)}: as requested",
+            f"{summary}; shards {extents_text(requested_shards)}: as requested",
         )
     if is_text:
         return ArrayLayout(chunks, None, _codecs(array, options), f"{summary}; no shards, as text may be of any length")
@@ -86,8 +83,22 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
         chunks,
         shards,
         _codecs(array, options),
-        f"{summary}; shards {_text(shards)} of {held}: neighbours in the order of the file",
+        f"{summary}; shards {extents_text(shards)} of {held}: neighbours in the order of the file",
     )
+
+
+def check_dimensions(arrays: Iterable[ScannedArray], options: LayoutOptions) -> None:
+    """Refuses extents by dimension name where no array has a dimension of that name. Raises InvalidInputError."""
+    known = dict.fromkeys([name for array in arrays for name in array.dimension_names or () if name])
+    for extents, what in ((options.chunks, "chunks"), (options.shards, "shards")):
+        for name in extents if isinstance(extents, Mapping) else ():
+            if name not in known:
+                raise InvalidInputError(
+                    f"{what} names the dimension {name!r}, which no variable has",
+                    hint=f"the dimensions are {', '.join(known)}"
+                    if known
+                    else "no variable names its dimensions: give extents, as in chunks=[10, 10]",
+                )
 
 
 def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
@@ -101,14 +112,14 @@ def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | N
         maps, series = _touched(whole, chunks)
         if len(whole) < 2:
             return chunks, "about 1 MiB each"
-        return chunks, f"a map reads {_chunk_count(maps)} and a series {series}"
+        return chunks, f"a map reads {counted(maps, 'chunk')} and a series {series}"
     stored = tuple([min(chunk, extent) for chunk, extent in zip(stored, whole, strict=True)])
     held = prod(stored) * itemsize
     if held < _LEAST:
         chunks = _grown(stored, whole, itemsize)
-        return chunks, f"those of the file, {_text(stored)} of {human(held)}, put together"
+        return chunks, f"those of the file, {extents_text(stored)} of {human(held)}, put together"
     if held > _MOST or (stored == whole and held > _CHUNK):
-        return _cut(stored, itemsize), f"parts of those of the file, {_text(stored)} of {human(held)}"
+        return _cut(stored, itemsize), f"parts of those of the file, {extents_text(stored)} of {human(held)}"
     return stored, "as in the file"
 
 
@@ -217,11 +228,3 @@ def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 def _factor(number: int) -> int:
     """The smallest factor above 1; 8 if it is larger, because such parts would be too different."""
     return next((factor for factor in (2, 3, 5, 7) if number % factor == 0), min(8, number))
-
-
-def _text(extents: Sequence[int]) -> str:
-    return " x ".join(map(str, extents)) or "()"
-
-
-def _chunk_count(count: int) -> str:
-    return f"{count} chunk{'s' * (count != 1)}"

@@ -5,23 +5,20 @@ The documents in `.zmetadata` are read by references.py. pyarrow reads the table
 
 from __future__ import annotations
 
-import errno
 import io
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
-from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.base.optional_package import load_package
+from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
-from frazil.integrations.files.sources.source import Source, open_file
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.integrations.files.sources.source import Source, open_file, unreadable
 
 _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table
@@ -45,14 +42,8 @@ def record_size(document: Mapping[str, object], name: str) -> int:
 
 
 def load_pyarrow() -> ModuleType:
-    """pyarrow.parquet, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"references in Parquet are read with pyarrow, which cannot be imported ({error})",
-            hint="pip install 'frazil[parquet]'",
-        ) from error
+    """pyarrow.parquet. Raises InvalidInputError where it is not installed."""
+    return load_package("pyarrow.parquet", "references in Parquet are read with", "parquet")
 
 
 def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, places: Targets) -> ChunkReferences:
@@ -73,12 +64,12 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
             continue
         targets, offsets, lengths, texts = (table[name] for name in _COLUMNS)
         for row, text in enumerate(texts):
-            if text is not None and targets[row] is None:
+            if text is not None:  # a row that was overwritten may still have its path: fsspec takes the bytes too
                 at = np.unravel_index(first + row, tuple(grid))
                 inline_chunks.append(
                     (tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode())
                 )
-        there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
+        there = np.array([i for i, target in enumerate(targets) if target is not None and texts[i] is None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
         spans[1, whole] = [places.size(targets[there[i]]) for i in whole]
@@ -102,14 +93,12 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     try:
         with open_file(source) as file:
             content = file.read(_MOST_BYTES + 1)
+    except NotFoundError:
+        return None
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
         if isinstance(error, FrazilError):
             raise
-        raise StoreError(
-            f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
-        ) from error
+        raise unreadable(error, source.name) from error
     try:
         metadata = parquet.read_metadata(io.BytesIO(content))
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]

@@ -4,23 +4,17 @@ For libraries that need a file, such as h5py. Bytes near each other are cached i
 
 from __future__ import annotations
 
-import errno
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from frazil.errors import FrazilError, StoreError
+from frazil.errors import FrazilError, NotFoundError, StoreError
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.values import FOUND, NO_SPANS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frazil.stores.values import Version
-
+from frazil.stores.values import FOUND, NO_SPANS, Version
 
 PAGE: Final = 2**16  # smallest request in bytes
 _MAX_PREFETCH: Final = 16  # most pages that are prefetched when a file is read sequentially
@@ -37,7 +31,7 @@ class RangedFile(PositionedFile):
     """
 
     def __init__(self, store: Store, key: str, name: str) -> None:
-        """name: for messages. Raises StoreError, also if the object does not exist."""
+        """name: for messages. Raises NotFoundError if the object does not exist, StoreError."""
         super().__init__()
         self._store, self._keys, self.name = store, [key], name
         self._pages: dict[int, bytes] = {}  # in order of use, the most recent last
@@ -111,7 +105,5 @@ def _look_up(store: Store, key: str, name: str) -> tuple[int, Version | None]:
             f"the file cannot be read: {error.message}", errno=error.errno, key=name, hint=error.hint
         ) from error
     if fetched.status[0] != FOUND:
-        raise StoreError(
-            "the file cannot be read: nothing is there", errno=errno.ENOENT, key=name, hint="check the URL"
-        )
+        raise NotFoundError("there is no file", key=name, hint="check the URL")
     return int(fetched.sizes[0]), fetched.versions[0]

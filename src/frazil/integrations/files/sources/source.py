@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.base.record import Record
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.record import Record
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location
-from frazil.repository.virtual.prefixes import VirtualContainer
+from frazil.repository.virtual.prefixes import Prefixes, VirtualContainer
 from frazil.repository.virtual.virtual_fetch import open_containers
-
-if TYPE_CHECKING:
-    from frazil.repository.virtual.prefixes import Prefixes
-
 
 _TABLES: Final = ".zmetadata"  # beside references in Parquet
 _FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # endings of the names of such folders
@@ -47,12 +43,15 @@ class Source(Record):
         return Source(name, location, self.container, self.key.rpartition("/")[0] + "/" * ("/" in self.key) + path)
 
     def state(self) -> FileCheck:
-        """The current state of the file. Raises StoreError."""
+        """The current state of the file. Raises NotFoundError, StoreError."""
         if not self.location:
             return FileCheck(0)
         if self.container is not None:
             return state_of(cast(BinaryIO, RangedFile(self.container.store, self.key, self.name)), self)
-        found = os.stat(self.name)
+        try:
+            found = os.stat(self.name)
+        except OSError as error:
+            raise unreadable(error, self.name) from error
         return FileCheck(found.st_size, found.st_mtime_ns)
 
 
@@ -77,9 +76,12 @@ def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) ->
 
 
 def open_file(source: Source) -> BinaryIO:
-    """The file, open for reading. Raises StoreError, or OSError on this machine."""
+    """The file, open for reading. Raises NotFoundError, StoreError, InvalidInputError for a folder."""
     if source.container is None:
-        return open(source.name, "rb")
+        try:
+            return open(source.name, "rb")
+        except OSError as error:
+            raise unreadable(error, source.name) from error
     return cast(BinaryIO, RangedFile(source.container.store, source.key, source.name))
 
 
@@ -92,5 +94,18 @@ def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
     try:
         found = os.fstat(file.fileno())
     except OSError as error:
-        raise StoreError(f"the file cannot be read: {error.strerror}", errno=error.errno, key=file.name) from error
+        raise unreadable(error, file.name) from error
     return FileCheck(found.st_size, found.st_mtime_ns)
+
+
+def unreadable(error: OSError, name: str) -> FrazilError:
+    """The error for a file of this machine that the system cannot open or read. A part of its path may be a file, which has nothing below it."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NotFoundError("there is no file", key=name, hint="check the path")
+    if isinstance(error, IsADirectoryError):
+        return InvalidInputError(
+            "it is a folder; files of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references are imported",
+            key=name,
+            hint="`frazil copy x.zarr sea.repo@main` copies a hierarchy of Zarr v3, `frazil convert x.zarr sea.repo@main` one of Zarr v2",
+        )
+    return StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name)

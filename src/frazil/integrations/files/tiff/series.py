@@ -8,13 +8,14 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from itertools import product
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.numpy_files.arrays import array_name
 from frazil.integrations.files.runs import check_dtype, scan_run
@@ -28,13 +29,9 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
-from frazil.integrations.files.sources.source import open_file, state_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
+from frazil.integrations.files.sources.source import Source, open_file, state_of
+from frazil.integrations.files.tiff.messages import tiff_messages
+from frazil.metadata.json_text import Json
 
 TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
@@ -51,14 +48,8 @@ _MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
 
 def load_tifffile() -> ModuleType:
-    """tifffile, which a plain installation does not have. Raises InvalidInputError that names the extra."""
-    try:
-        return import_module("tifffile")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"TIFF files are read with tifffile, which cannot be imported ({error})",
-            hint="pip install 'frazil[tiff]'",
-        ) from error
+    """Raises InvalidInputError where it is not installed."""
+    return load_package("tifffile", "TIFF files are read with", "tiff")
 
 
 def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
@@ -69,21 +60,26 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     state = state_of(file)
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
-    try:
-        # a file must not choose which other files are opened, as OME-XML could
-        with tifffile.TiffFile(file, _multifile=False) as tiff:
-            levels = [(i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)]
-            for i, k, level in levels:
-                path = array_name(name) if len(levels) == 1 else f"series{i}" + (f"_level{k}" if k else "")
-                try:
-                    arrays.append(_scanned(tiff, level, path, f"{i}/{k}", file, state.size))
-                except InvalidInputError as error:
-                    skipped.append(Skipped(path, None, error.message))
-            kind = "OME-TIFF" if tiff.is_ome else "TIFF"
-    except FrazilError:
-        raise
-    except Exception as error:  # tifffile raises errors of many classes for damaged files
-        raise FormatError(f"the TIFF file is damaged: {error}", key=name) from error
+    with tiff_messages() as messages:
+        try:
+            # a file must not choose which other files are opened, as OME-XML could
+            with tifffile.TiffFile(file, _multifile=False) as tiff:
+                levels = [
+                    (i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)
+                ]
+                for i, k, level in levels:
+                    path = array_name(name) if len(levels) == 1 else f"series{i}" + (f"_level{k}" if k else "")
+                    try:
+                        arrays.append(_scanned(tiff, level, path, f"{i}/{k}", file, state.size))
+                    except InvalidInputError as error:
+                        skipped.append(Skipped(path, None, messages.explained(error.message)))
+                kind = "OME-TIFF" if tiff.is_ome else "TIFF"
+        except FrazilError:
+            raise
+        except Exception as error:  # tifffile raises errors of many classes for damaged files
+            raise FormatError(f"the TIFF file is damaged: {messages.explained(error)}", key=name) from error
+        if not levels:
+            raise FormatError(messages.explained("the TIFF file is damaged: it has no page that can be read"), key=name)
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
 
 
@@ -104,6 +100,8 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     page = series.keyframe
     plain = len(page.chunks) == len(page.shape) and shape[-len(page.shape) :] == tuple(page.shape)
     inner = tuple(map(int, page.chunks)) if plain else ()
+    if 0 in inner:
+        raise InvalidInputError(f"the file is damaged: its tiles have the shape {inner}")
     whole = not inner
     chunk_shape = (*[1] * (len(shape) - len(inner)), *inner) if inner else shape
     reason = _undecodable(page, dtype, shape, inner)
@@ -171,25 +169,29 @@ def open_tiff(
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
     """Readers of series, by path. files: closes opened files. Raises InvalidInputError without tifffile."""
     tifffile = load_tifffile()
-    tiff: Any = files.enter_context(tifffile.TiffFile(files.enter_context(open_file(source)), _multifile=False))
+    file = files.enter_context(open_file(source))
+    with tiff_messages():  # the scan has read the same structure
+        tiff: Any = files.enter_context(tifffile.TiffFile(file, _multifile=False))
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None
         number, level, how = array.library.address.split("/")
-        series = tiff.series[int(number)].levels[int(level)]
+        with tiff_messages():
+            series = tiff.series[int(number)].levels[int(level)]
         mapped: list[NDArray[np.generic]] = []
 
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
-            try:
-                if how == "pages":
-                    return _read_tiles(series, box)
-                if not mapped:
-                    mapped.append(series.asarray(out="memmap"))
-                return mapped[0][box]
-            except Exception as error:  # tifffile and its codecs raise errors of many classes
-                raise ChunkDecodeError(
-                    f"tifffile cannot decode it: {error}", key=source.name, path=array.path
-                ) from error
+            with tiff_messages() as messages:
+                try:
+                    if how == "pages":
+                        return _read_tiles(series, box)
+                    if not mapped:
+                        mapped.append(series.asarray(out="memmap"))
+                    return mapped[0][box]
+                except Exception as error:  # tifffile and its codecs raise errors of many classes
+                    raise ChunkDecodeError(
+                        f"tifffile cannot decode it: {messages.explained(error)}", key=source.name, path=array.path
+                    ) from error
 
         return read
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, get_type_hints
 
 import pytest
 
-from frazil.record import Record
+from frazil.base.record import Record
 from frazil.runtime import Runtime
 
 

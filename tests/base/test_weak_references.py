@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from frazil.weak_references import WeakValues, renew_after_fork
 from tests.faults.concurrent_calls import in_threads
 from tests.rules.syntax import nodes
+
+from frazil.base.weak_references import WeakValues, renew_after_fork
 
 SOURCES = Path(__file__).parent.parent / "src" / "frazil"
 CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod", "finalize", "__del__"}

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from tests.test_layers import LATE
 
 import frazil.codecs
 import frazil.stores
-from frazil.late import LateModule, late_names
-from tests.test_layers import LATE
+from frazil.base.late import LateModule, late_names
 
 
 def run(code: str) -> str:
@@ -28,7 +28,7 @@ def test_a_module() -> None:
 
 
 def test_a_module_is_imported_when_it_is_asked() -> None:
-    code = "import sys; from frazil.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
+    code = "import sys; from frazil.base.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
     assert run(code) == "False True"
 
 

@@ -11,8 +11,6 @@ from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 from weakref import ref
 
-__all__ = ["Renewed", "WeakValues", "renew_after_fork"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["hint"]
-
 _SYNCHRONIZER: Final = "leave synchronizer out: threads and processes that write one chunk are safe"
 _ASYNC: Final = "nothing is async: use Array, Group and the functions of frazil"
 _FOLDER: Final = 'a folder is named by its path: frazil.open("sea.zarr"), or frazil.storage.LocalStore(path)'

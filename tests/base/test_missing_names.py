@@ -7,7 +7,7 @@ import re
 import pytest
 
 import frazil
-from frazil.missing_names import _HINTS, hint
+from frazil.base.missing_names import _HINTS, hint
 
 
 def owner_of(name: str) -> object:

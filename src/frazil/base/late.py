@@ -30,9 +30,9 @@ class LateModule:
 
 
 if TYPE_CHECKING:
-    from frazil import missing_names
+    from frazil.base import missing_names
 else:
-    missing_names = LateModule("frazil.missing_names")
+    missing_names = LateModule("frazil.base.missing_names")
 
 
 def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

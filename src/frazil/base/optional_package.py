@@ -1,0 +1,23 @@
+"""Packages that a plain installation does not have. They are imported when something needs them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from frazil.errors import InvalidInputError
+
+
+def load_package(
+    module: str, needed: str, extra: str, refusal: type[InvalidInputError] = InvalidInputError
+) -> ModuleType:
+    """The module. Raises `refusal` where it cannot be imported, with the extra of this package that has it. needed: for what, as in "TIFF files are read with"."""
+    try:
+        return import_module(module)
+    except (
+        Exception
+    ) as error:  # some packages fail at import if another one has an unexpected version, or a library is missing
+        raise refusal(
+            f"{needed} {module.partition('.')[0]}, which cannot be imported ({error})",
+            hint=f"pip install 'frazil[{extra}]'",
+        ) from error
