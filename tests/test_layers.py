@@ -121,6 +121,7 @@ LATE: dict[str, str] = {
     "frazil.stores.transfer.append": "asked for by name",
     "frazil.stores.operations.partial_access": "asked for by name: arrays read and write by other means",
     "frazil.stores.transfer.value_copies": "only copies from store to store need it",
+    "frazil.stores.local.case_folding": "reads do not need it",
     "frazil.stores.local.leftovers": "only garbage collections look for what writers left",
     "frazil.stores.local.new_files": "only copies make files that nobody else writes",
     "frazil.stores.objects.clients": "only objects of obstore and URLs need it",

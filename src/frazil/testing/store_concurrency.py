@@ -18,11 +18,11 @@ class StoreConcurrencyTests(StoreTestBase):
             return
 
         def count() -> None:
-            for _ in range(20):
+            for _ in range(10):
                 store.update("n", lambda old: b"%d" % (int(old or b"0") + 1))
 
         run_threads([count] * THREADS)
-        assert store.get("n") == b"%d" % (20 * THREADS)
+        assert store.get("n") == b"%d" % (10 * THREADS)
 
     def test_one_thread_creates(self) -> None:
         store = self.new_store()

@@ -55,6 +55,7 @@ class ScannedArray(Record):
     chunked          whether the file itself has these chunks; else its data is one run, which the scan cuts
     library          that decodes it; None: its codecs do
     urls             the file of each chunk, if they are in other files; (): the scanned file
+    text_nbytes      for text of any length: bytes of the text of an element, the mean of some
     """
 
     path: str
@@ -70,6 +71,7 @@ class ScannedArray(Record):
     chunked: bool = False
     library: Library | None = None
     urls: tuple[str, ...] = ()
+    text_nbytes: int = 0
 
     @property
     def grid(self) -> tuple[int, ...]:

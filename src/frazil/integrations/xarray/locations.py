@@ -113,7 +113,7 @@ def store_of(target: DatasetLocation) -> tuple[Location, str]:
     if isinstance(target, Session | Group):
         if target.read_only:
             raise ReadOnlyError(
-                f"{target!r} was opened for reading",
+                f"{target} was opened for reading",
                 hint='open it with mode="r+", or use repo.writable_session("main")',
             )
         return target.store, "" if isinstance(target, Session) else target.path

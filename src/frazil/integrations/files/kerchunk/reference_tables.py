@@ -64,12 +64,12 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
             continue
         targets, offsets, lengths, texts = (table[name] for name in _COLUMNS)
         for row, text in enumerate(texts):
-            if text is not None and targets[row] is None:
+            if text is not None:  # a row that was overwritten may still have its path: fsspec takes the bytes too
                 at = np.unravel_index(first + row, tuple(grid))
                 inline_chunks.append(
                     (tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode())
                 )
-        there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
+        there = np.array([i for i, target in enumerate(targets) if target is not None and texts[i] is None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
         spans[1, whole] = [places.size(targets[there[i]]) for i in whole]

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from frazil.codecs.registry import DEFAULT_REGISTRY
-from frazil.errors import FormatError, InvalidInputError, MetadataError
+from frazil.errors import FormatError, InvalidInputError, MetadataError, shown
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets, virtual_array
 from frazil.integrations.files.kerchunk.reference_tables import (
     is_table_metadata,
@@ -113,12 +113,19 @@ def _references(document: object, name: str) -> dict[str, object]:
 
     texts = {str(key): str(value) for key, value in templates.items()}
 
-    def replaced(value: object) -> object:
+    def replaced(key: str, value: object) -> object:
         if not isinstance(value, list) or not value or not isinstance(value[0], str):
             return value
-        return [_TEMPLATE.sub(lambda match: texts.get(match[1], match[0]), value[0]), *value[1:]]
+        url = _TEMPLATE.sub(lambda match: texts.get(match[1], match[0]), value[0])
+        if "{{" in url and "version" in document:
+            raise FormatError(
+                f"the template in the URL of {key} is not replaced: {shown(url)}",
+                key=name,
+                hint="templates are texts by name; expressions and arguments are not read",
+            )
+        return [url, *value[1:]]
 
-    return {key: replaced(value) for key, value in found.items()}
+    return {key: replaced(key, value) for key, value in found.items()}
 
 
 def _by_array(references: Mapping[str, object], paths: Collection[str]) -> dict[str, dict[str, object]]:
