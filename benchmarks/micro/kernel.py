@@ -75,7 +75,7 @@ def encode(
 ) -> tuple[list[_kernel.Segment], list[int], Columns]:
     lengths = np.zeros(len(boxes.which), np.int64)
     segments, table, failures = _kernel.encode_chunks(
-        program, source, boxes.which, boxes.entries, boxes.runs, None, boxes.groups, True, THREADS, lengths
+        program, source, (boxes.which, boxes.entries, boxes.runs), None, boxes.groups, True, THREADS, lengths
     )
     assert not failures
     return segments, table, lengths
@@ -102,7 +102,7 @@ def stored(folder: Path, program: _kernel.Program, source: NDArray[np.generic], 
 def read(shards: Shards, out: NDArray[np.generic]) -> None:
     b = shards.boxes
     if _kernel.decode_chunks(
-        shards.program, shards.files, [], shards.rows, None, b.which, b.entries, b.runs, out, THREADS
+        shards.program, shards.files, [], shards.rows, None, (b.which, b.entries, b.runs), out, THREADS
     ):
         raise SystemExit("the kernel failed to decode its own chunks")
 
@@ -115,7 +115,7 @@ def one_random(shards: Shards, inner: int, chooser: random.Random) -> Callable[[
     def work() -> None:
         at = chooser.randrange(len(shards.rows))
         _kernel.decode_chunks(
-            shards.program, shards.files, [], shards.rows[at : at + 1], None, index, entries, runs, out, 1
+            shards.program, shards.files, [], shards.rows[at : at + 1], None, (index, entries, runs), out, 1
         )
 
     return work
@@ -164,7 +164,7 @@ def main(folder: Path, rounds: int = 6) -> None:
     byte, tiny = np.zeros(1, np.uint8), _kernel.program((1,), 1, (0,), [], [], b"\0")
     row = np.array([[-1, 0, 1]])
     rows["a call, one byte in memory"] = (
-        lambda: _kernel.decode_chunks(tiny, None, [b"x"], row, None, *box, byte, 2),
+        lambda: _kernel.decode_chunks(tiny, None, [b"x"], row, None, box, byte, 2),
         1000,
     )
     measure(rows, rounds)

@@ -227,7 +227,7 @@ pub fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_
     let bytes: usize = values.iter().map(|value| value.len()).sum();
     let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
-    on_threads(py, threads, |threads| {
+    on_threads(py, bytes, threads, |threads| {
         threads.run_jobs(
             values.len(),
             most,
@@ -257,7 +257,7 @@ pub fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult
     if data.len() < 64 << 10 {
         return Ok(crc32c::crc32c_append(value, data));
     }
-    detached(py, || crc32c::crc32c_append(value, data))
+    detached(py, data.len(), || crc32c::crc32c_append(value, data))
 }
 
 /// Versions of the kernel and of the codec libraries in it.

@@ -267,7 +267,6 @@ pub struct View<'a> {
     pub room: Room,
     pub shape: &'a [usize],
     pub strides: &'a [isize],
-    pub itemsize: usize,
 }
 
 /// A strided array of any number of dimensions: the address of element 0, and extents and strides (in bytes) of each dimension.
@@ -317,7 +316,7 @@ impl Strided {
 
     /// The part that threads share, while it is held.
     pub fn view(&self) -> View<'_> {
-        View { room: self.room(), shape: &self.shape, strides: &self.strides, itemsize: self.itemsize() }
+        View { room: self.room(), shape: &self.shape, strides: &self.strides }
     }
 
     /// From the address of the element with all-zero indices. Every element within the shape is in the memory of the buffer (the buffer protocol), also

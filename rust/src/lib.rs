@@ -31,10 +31,9 @@ mod _kernel {
     use crate::{
         byte_functions::{checksum, crc32_rows, decode_bytes, encode_bytes, kernel_info, read_rows},
         chunks::decode::decode_chunks,
-        chunks::encode::{encode_chunks, encode_points},
-        chunks::points::decode_points,
+        chunks::encode::encode_chunks,
         chunks::program::{Program, program},
-        chunks::read_shards::{read_shard_points, read_shards},
+        chunks::read_shards::read_shards,
         chunks::shard_assembly::assemble_shards,
         chunks::shard_index::{ShardIndex, check_indexes, read_indexes, shard_index, write_indexes},
         elements::decode::decode_elements,

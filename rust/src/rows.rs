@@ -10,6 +10,9 @@ use crate::fetch::{Sink, Watch, fetch};
 use crate::sources::{Files, Sources};
 use crate::threads::on_threads;
 
+/// Rows up to this number are weighed one by one.
+const FEW: usize = 16;
+
 pub struct Rows<'py> {
     files: Option<Bound<'py, Files>>,
     buffers: Vec<Bytes>,
@@ -32,10 +35,15 @@ impl<'py> Rows<'py> {
         Sources::new(self.files(), &self.buffers)
     }
 
-    /// Reads all rows into `sink` without the GIL; returns the failures.
+    /// Reads all rows into `sink`; returns the failures.
     pub fn fetch<S: Sink>(&self, py: Python<'_>, watch: Option<&Watch>, threads: isize, sink: &S) -> PyResult<FailureRows> {
         let (sources, rows): (_, &[[i64; 3]]) = (self.sources(), self);
-        Ok(on_threads(py, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())
+        let weight = |row: usize| sink.weight(row).saturating_add(rows[row][2].max(0) as usize);
+        let bytes = match self.files {
+            None if rows.len() <= FEW => (0..rows.len()).map(weight).fold(0, usize::saturating_add),
+            _ => usize::MAX,
+        };
+        Ok(on_threads(py, bytes, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())
     }
 }
 

@@ -193,17 +193,24 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// Runs `work` without the GIL on at most this many threads. Raises the exception of a Python signal handler, whatever `work` returns.
-pub fn on_threads<T: Send>(py: Python<'_>, most: isize, work: impl FnOnce(&Threads) -> T + Send) -> PyResult<T> {
+/// Runs `work` on at most this many threads, without the GIL as `detached`. Raises the exception of a Python signal handler, whatever `work` returns.
+pub fn on_threads<T: Send>(py: Python<'_>, bytes: usize, most: isize, work: impl FnOnce(&Threads) -> T + Send) -> PyResult<T> {
     let threads = Threads::new(most);
-    let answer = detached(py, || work(&threads))?;
+    let answer = detached(py, bytes, || work(&threads))?;
     let signals = threads.signals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     signals.raised.map_or(Ok(answer), Err)
 }
 
-/// Runs `work` without the GIL; a panic, which no input should cause, becomes a RuntimeError.
-pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|_| PyRuntimeError::new_err("the kernel failed: please report this"))
+/// Bytes up to which work takes less than it costs to give the GIL away: another thread is woken on another core, and this one waits for it.
+const BRIEF: usize = 4 << 10;
+
+/// Runs `work` without the GIL, unless it is brief; a panic, which no input should cause, becomes a RuntimeError.
+///
+/// bytes: what it reads or makes in memory; usize::MAX if it reads files, or waits for anything
+pub fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let caught = || catch_unwind(AssertUnwindSafe(work));
+    let done = if bytes <= BRIEF { caught() } else { py.detach(caught) };
+    done.map_err(|_| PyRuntimeError::new_err("the kernel failed: please report this"))
 }
 
 #[cfg(test)]

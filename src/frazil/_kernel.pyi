@@ -1,4 +1,4 @@
-"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work.
+"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that is at most 4 KiB in memory.
 
 Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
 Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
@@ -23,6 +23,7 @@ from typing_extensions import Buffer as PlainBuffer
 Buffer = PlainBuffer | NDArray[generic]  # NumPy's stubs declare arrays as buffers only from Python 3.12 on
 Columns = NDArray[int64]
 Failures = list[tuple[int, int, str]]
+Elements = tuple[Columns, Columns, Columns] | tuple[Columns, Columns]
 
 MISSING: int  # the blob of a row whose object does not exist: -2**63
 FAILED_STALE: int  # 1: the file has another version than `expect`, or changed while it was read
@@ -220,37 +221,24 @@ def decode_chunks(
     buffers: Sequence[Buffer],
     rows: Columns,
     expect: Sequence[bytes | None] | None,
-    index: Columns,
-    entries: Columns,
-    runs: Columns,
+    elements: Elements,
     out: Buffer,
     threads: int,
 ) -> Failures:
-    """Decodes n chunks and scatters the selected box of each into `out`, any strided, writable buffer of d dimensions whose items have the program's itemsize.
+    """Decodes n chunks and scatters the selected elements of each into `out`, any strided, writable buffer whose items have the program's itemsize.
 
     rows     int64[n, 3], the encoded bytes of each chunk; MISSING is the fill value
     expect   for each file of `files`, the version (24 bytes, as in publish_files) that it must have before and after, or None
+    elements (index, entries, runs): a box of each chunk, for `out` of d dimensions; or (first, points): single elements, for `out` of one dimension
     index    int64[n, d]: for each dimension a row of `entries`
     entries  int64[e, 2]: (first run, number of runs); the runs of one chunk along one dimension
     runs     int64[r, 4]: (start, count, step, at): elements start, start + step, ... (count of them, step >= 1, count >= 1) of the chunk go to
              at, at + 1, ... along that dimension of `out`. The box of a chunk is the product of its runs over the dimensions
+    first, points  chunk i owns points[first[i]:first[i + 1]], rows (position, at): the element's number in the C order of the chunk's *array* dimensions, and its
+             place in `out`
 
     Only as much of a chunk is decoded as its box needs, where a codec supports that: damage behind the needed bytes is reported only where a checksum covers it.
     """
-
-def decode_points(
-    program: Program,
-    files: Files | None,
-    buffers: Sequence[Buffer],
-    rows: Columns,
-    expect: Sequence[bytes | None] | None,
-    first: Columns,
-    points: Columns,
-    out: Buffer,
-    threads: int,
-) -> Failures:
-    """As decode_chunks for single elements: chunk i owns points[first[i]:first[i + 1]], rows (position, at): the element's number in the
-    C order of the chunk's *array* dimensions, and its place in `out`, a one-dimensional strided buffer."""
 
 def decode_bytes(
     codecs: Sequence[tuple[object, ...]],
@@ -322,36 +310,21 @@ class Segment:
 def encode_chunks(
     program: Program,
     source: Buffer,
-    index: Columns,
-    entries: Columns,
-    runs: Columns,
+    elements: Elements,
     old: tuple[Files | None, Sequence[Buffer], Columns] | None,
     groups: Columns,
     keep_fill: bool,
     threads: int,
     lengths: Columns,
 ) -> tuple[list[Segment], list[int], Failures]:
-    """Gathers n chunks from `source` (boxes as in decode_chunks, `at` being places in `source`) and encodes them.
+    """Gathers n chunks from `source` (elements as in decode_chunks, `at` being places in `source`; of equal positions the last wins) and encodes them.
 
-    Elements of a chunk outside its box come from the old chunk, old = (files, buffers, rows), or are the fill value where there is none (MISSING) or
-    `old` is None; a chunk whose box covers it whole never reads `old`.
+    Elements of a chunk that are not selected come from the old chunk, old = (files, buffers, rows), or are the fill value where there is none (MISSING) or
+    `old` is None; a chunk that is selected whole never reads `old`.
     groups   int64[g + 1]: chunks groups[k]:groups[k + 1] are contiguous in their segments; no segment spans two groups
     lengths  int64[n]: encoded bytes, or -1 where every element equals the fill value bit for bit and keep_fill is false: no bytes are emitted then
     Returns the segments, in order of chunk, and s + 1 numbers: the chunks that each holds (segment k: table[k]:table[k + 1]; they cover 0:n),
     the bytes of a chunk following those of the one before. The bytes do not depend on `threads`."""
-
-def encode_points(
-    program: Program,
-    source: Buffer,
-    first: Columns,
-    points: Columns,
-    old: tuple[Files | None, Sequence[Buffer], Columns] | None,
-    groups: Columns,
-    keep_fill: bool,
-    threads: int,
-    lengths: Columns,
-) -> tuple[list[Segment], list[int], Failures]:
-    """As encode_chunks, for single elements of a one-dimensional source (points as in decode_points; of equal positions the last wins)."""
 
 def encode_bytes(codecs: Sequence[tuple[object, ...]], values: Sequence[Buffer], threads: int) -> list[Segment]:
     """Applies bytes-to-bytes codecs to each buffer. ValueError for a buffer that a codec cannot encode (blosc: 2 GiB and more)."""
@@ -439,8 +412,7 @@ def read_shards(
     files: Files | None,
     buffers: Sequence[Buffer],
     objects: Columns,
-    axes: Sequence[tuple[object, ...]],
-    rows: Columns | None,
+    selected: tuple[Sequence[tuple[object, ...]], Columns | None] | tuple[Columns, Columns, Columns, Columns, Columns],
     remembered: Sequence[tuple[Columns, Columns | None]],
     slots: Columns | None,
     fresh: Columns,
@@ -448,15 +420,17 @@ def read_shards(
     out: Buffer,
     threads: int,
 ) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner
+    """Reads a box or single elements of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner
     chunks in them, decodes these and scatters them into `out`. At most a few hundred files are open at once.
 
     levels      of sharding, outermost first; empty where chunks have no inner ones
     names       (descriptor of a root folder, text before the first coordinate, text between two): chunks are files below the root, named by coordinates. None:
     files, buffers, objects  a blob for each chunk, its first byte there and its length (-1: up to the end). Files must not be open yet
+    selected    (axes, rows): a box; or (shards, offsets, chunks, first, points): single elements
     axes        for each dimension the inner chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
                 elements start, start + step, ..., (start, step, size, length of the array, extent of an inner chunk, first entry, end of entries)
     rows        which of the chunks of the array that the axes touch, counted in C order; None: all
+    shards, offsets, chunks  int64[m, d], coordinates of the shards; int64[m + 1], the inner chunks of each; int64[n, d], their coordinates. first, points as in decode_chunks
     remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None where they do not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
     fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards
@@ -464,24 +438,6 @@ def read_shards(
 
     Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the inner chunk with the error; of
     the shard, where the index has it), one for each chunk of the array that failed. They are followed by the numbers of fresh, missing and stale shards."""
-
-def read_shard_points(
-    program: Program,
-    levels: Sequence[ShardIndex],
-    names: tuple[int, str, str] | None,
-    files: Files | None,
-    buffers: Sequence[Buffer],
-    objects: Columns,
-    columns: tuple[Columns, Columns, Columns, Columns, Columns],
-    remembered: Sequence[tuple[Columns, Columns | None]],
-    slots: Columns | None,
-    fresh: Columns,
-    states: Columns,
-    out: Buffer,
-    threads: int,
-) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """As read_shards, for single elements. columns: shards int64[m, d], their coordinates; offsets int64[m + 1], the inner chunks of each; chunks int64[n, d], their coordinates; first,
-    points as in decode_points."""
 
 # --- manifests ------------------------------------------------------------------------------------------------------------------------
 

@@ -240,6 +240,16 @@ def test_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
         assert "mode=" not in printed
 
 
+def test_a_hierarchy_of_zarr_is_no_repository(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The hint was to create one there, which Repository.create refuses."""
+    frazil.create_array(tmp_path / "sea.zarr", data=[1])
+    with pytest.raises(NotFoundError) as caught:
+        frazil.Repository.open(tmp_path / "sea.zarr")
+    assert caught.value.hint == "an array or group of Zarr is there; frazil.open reads it"
+    assert main(["repo", "log", str(tmp_path / "sea.zarr")]) == 1
+    assert "repo init" not in capfd.readouterr().err
+
+
 def test_a_web_server_that_cannot_be_reached() -> None:
     """The reason is the one of the system. urllib3 counts it as a time-out."""
     for url, reason in (
@@ -257,3 +267,33 @@ def test_a_web_server_is_no_destination(tmp_path: Path) -> None:
     frazil.create_array(tmp_path / "sea.zarr", data=[1])
     with pytest.raises(frazil.errors.ReadOnlyError, match="can only be read"):
         frazil.copy(tmp_path / "sea.zarr", "http://127.0.0.1:9/sea.zarr")
+
+
+def test_messages_name_the_location_and_no_object(tmp_path: Path) -> None:
+    """As users wrote it: neither the repr of a store nor that of the objects around it."""
+    folder, archive, repository = f"{tmp_path}/a.zarr", f"{tmp_path}/a.zarr.zip", f"{tmp_path}/sea.repo"
+    repo = frazil.Repository.create(repository)
+    with repo.transaction("main", message="one") as root:
+        root.create_array("x", data=np.zeros(3))
+    for place in (folder, archive, "memory://test-messages"):
+        frazil.create_array(place, path="x", data=np.zeros(3))
+    cases: list[tuple[str, Callable[[], object]]] = [
+        (folder, lambda: frazil.open(folder, path="y")),
+        (folder, lambda: frazil.create_array(folder, path="x", shape=2, dtype="i4")),
+        (folder, lambda: frazil.open_array(folder, mode="r", path="x").append(np.zeros(1))),
+        (folder, lambda: frazil.stores.ReadOnlyStore(frazil.stores.LocalStore(folder)).set("a", b"")),
+        (archive, lambda: frazil.open(archive, path="y")),
+        (archive, lambda: frazil.create_array(archive, path="x", shape=2, dtype="i4")),
+        ("memory://test-messages", lambda: frazil.open("memory://test-messages", path="y")),
+        (repository, lambda: frazil.Repository.create(repository)),
+        (f"{repository}@main", lambda: frazil.open(repo.writable_session("main").store, path="y")),
+        (f"{repository}@{repo.lookup('main')}", lambda: frazil.create_group(repo.readonly_session("main").store, path="h")),
+        (f"{repository}@main", lambda: frazil.create_array(repo.writable_session("main").store, path="x", shape=2, dtype="i4")),
+        (f"{repository}@", lambda: root.create_group("h")),
+    ]  # fmt: skip
+    for number, (named, call) in enumerate(cases):
+        with pytest.raises(frazil.FrazilError) as caught:
+            call()
+        message = caught.value.message
+        assert "Store(" not in message and "<" not in message, (number, message)
+        assert named in message, (number, message)

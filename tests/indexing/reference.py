@@ -158,17 +158,19 @@ def _moves(
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(position in the chunk, place in the view) of each element, in the kernel's order."""
     if isinstance(chunks, PointChunks):
-        for position, at in chunks.points[chunks.first[number] : chunks.first[number + 1]].tolist():
+        starts, points = chunks.elements
+        for position, at in points[starts[number] : starts[number + 1]].tolist():
             yield tuple(int(p) for p in np.unravel_index(position, chunk)), (at,)
         return
-    for column in (chunks.index, chunks.entries, chunks.runs):
+    index, entries, runs = chunks.elements
+    for column in chunks.elements:
         assert column.dtype == np.int64
         assert column.flags.c_contiguous
     lines = []
-    for row, extent in zip(chunks.index[number].tolist(), chunk, strict=True):
-        first, count_of_runs = chunks.entries[row].tolist()
+    for row, extent in zip(index[number].tolist(), chunk, strict=True):
+        first, count_of_runs = entries[row].tolist()
         line = []
-        for start, count, step, at in chunks.runs[first : first + count_of_runs].tolist():
+        for start, count, step, at in runs[first : first + count_of_runs].tolist():
             assert count >= 1
             assert step >= 1
             assert start >= 0

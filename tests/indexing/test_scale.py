@@ -76,7 +76,7 @@ def test_chunks_beyond_counting() -> None:
     chunks = batch.chunks()
     assert chunks.coordinates().tolist() == [[(LARGEST - 3) // 2, 0], [(LARGEST - 1) // 2, 0]]
     assert batch.shards.tolist() == [[1, 0]]
-    assert chunks.runs[:2].tolist() == [[0, 2, 1, 0], [0, 1, 1, 2]]
+    assert chunks.elements[2][:2].tolist() == [[0, 2, 1, 0], [0, 1, 1, 2]]
     assert chunks.whole().tolist() == [False, False]
 
 
@@ -95,7 +95,7 @@ def test_points_of_arrays_beyond_counting() -> None:
         shards = [batch.shards[row].tolist() for row in found.shard_rows()]
         assert shards == sorted(shards)
         for number, chunk in enumerate(chunks):
-            for position, at in found.points[found.first[number] : found.first[number + 1]].tolist():
+            for position, at in found.elements[1][found.elements[0][number] : found.elements[0][number + 1]].tolist():
                 a, b, c = listed[at]
                 assert (a, b // 2, c) == chunk
                 assert position == b % 2

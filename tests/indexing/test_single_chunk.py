@@ -38,7 +38,8 @@ def test_agrees_with_the_general_way(axes: list[tuple[int, int]], listed: list[o
     assert chunks.coordinates().tolist() == [list(single.chunk)]
     columns = zip(single.starts, single.counts, single.steps, strict=True)
     runs = [[start, count, step, 0] for start, count, step in columns]
-    assert chunks.runs[chunks.entries[chunks.index[0], 0]].tolist() == runs
+    index, entries, of_entries = chunks.elements
+    assert of_entries[entries[index[0], 0]].tolist() == runs
 
 
 def test_integers_of_numpy_and_the_ellipsis() -> None:

@@ -35,7 +35,7 @@ def decode(codecs: tuple[Codec, ...], value: bytes, row: tuple[int, int, int] | 
     """The code of the failure (0: none), and the output."""
     out = np.full(100, 7, np.uint16)
     rows = np.array([row or (-1, 0, len(value))], np.int64)
-    failures = _kernel.decode_chunks(program(*codecs), None, [value], rows, None, *BOX, out, 1)
+    failures = _kernel.decode_chunks(program(*codecs), None, [value], rows, None, BOX, out, 1)
     assert all(unit == 0 and text for unit, _, text in failures)
     return (failures[0][1] if failures else 0), out.tobytes()
 
@@ -80,7 +80,7 @@ def test_no_flipped_bit_breaks_anything(chain: tuple[Codec, ...]) -> None:
 def test_no_bytes_break_anything(codec: Codec, junk: bytes, keep: int) -> None:
     value = encode((codec,))[:keep] + junk
     around = np.full(300, 7, np.uint16)
-    failures = _kernel.decode_chunks(program(codec), None, [value], VALUE_ROW, None, *BOX, around[100:200], 1)
+    failures = _kernel.decode_chunks(program(codec), None, [value], VALUE_ROW, None, BOX, around[100:200], 1)
     assert (around[:100] == 7).all()
     assert (around[200:] == 7).all()
     assert [unit for unit, _, _ in failures] in ([], [0])
@@ -160,7 +160,7 @@ def test_rows_outside_their_object(tmp_path: Path, start: int, length: int) -> N
         out = np.zeros(100, np.uint16)
         for codecs in ((), (("zstd", 1, True),)):
             rows = np.array([(stored.rows[0, 0], start, length)])
-            found = _kernel.decode_chunks(program(*codecs), stored.files, [], rows, None, *BOX, out, 1)
+            found = _kernel.decode_chunks(program(*codecs), stored.files, [], rows, None, BOX, out, 1)
             assert [failure[:2] for failure in found] == [(0, _kernel.FAILED_RANGE)]
         assert not out.any()
 
@@ -175,10 +175,10 @@ def test_the_first_wrong_row_of_each_object_is_reported(tmp_path: Path) -> None:
     out = np.zeros((4, 100), np.uint16)
     boxes = columns([[[(i, 1, 1, 0)][:0] or [(0, 1, 1, i)], [(0, 100, 1, 0)]] for i in range(4)], 2)
     made = _kernel.program((1, 100), 2, (0, 1), [], [], b"\0\0")
-    found = _kernel.decode_chunks(made, files, [], rows, None, *boxes, out, 1)
+    found = _kernel.decode_chunks(made, files, [], rows, None, boxes, out, 1)
     assert [failure[:2] for failure in found] == [(1, _kernel.FAILED_SIZE)]
     rows[2, 2] = 201
-    found = _kernel.decode_chunks(made, files, [], rows, None, *boxes, out, 2)
+    found = _kernel.decode_chunks(made, files, [], rows, None, boxes, out, 2)
     assert [failure[:2] for failure in found] == [(1, _kernel.FAILED_SIZE), (2, _kernel.FAILED_RANGE)]
     assert out[0].tobytes() == out[2].tobytes() == DATA
 
@@ -188,13 +188,13 @@ def test_failed_objects_are_reported_in_order_of_their_first_unit() -> None:
     out = np.zeros(5000, np.uint16)
     rows = np.array([(-1 - i % 50, 0, 1) for i in range(5000)])
     for threads in (1, 3):
-        found = _kernel.decode_chunks(program(), None, [b"x"] * 50, rows, None, *boxes, out, threads)
+        found = _kernel.decode_chunks(program(), None, [b"x"] * 50, rows, None, boxes, out, threads)
         assert [failure[0] for failure in found] == list(range(50))
         rows[:, 0] = -1
-        found = _kernel.decode_chunks(program(), None, [b"x"], rows, None, *boxes, out, threads)
+        found = _kernel.decode_chunks(program(), None, [b"x"], rows, None, boxes, out, threads)
         assert [failure[0] for failure in found] == [0]
         rows[:, 0] = [-1 - i for i in range(5000)]
-        found = _kernel.decode_chunks(program(), None, [b"x"] * 5000, rows, None, *boxes, out, threads)
+        found = _kernel.decode_chunks(program(), None, [b"x"] * 5000, rows, None, boxes, out, threads)
         assert [failure[0] for failure in found] == list(range(5000))
         rows[:, 0] = [-1 - i % 50 for i in range(5000)]
 
@@ -231,7 +231,7 @@ class TestFiles:
         assert stat[5:, 0].all()
         rows = np.array([(i, 0, 200) for i in range(len(names))])
         boxes = columns([[[(0, 100, 1, 100 * i)]] for i in range(len(names))], 1)
-        found = _kernel.decode_chunks(program(), files, [], rows, None, *boxes, np.zeros(900, np.uint16), 2)
+        found = _kernel.decode_chunks(program(), files, [], rows, None, boxes, np.zeros(900, np.uint16), 2)
         assert [failure[:2] for failure in found] == [(i, _kernel.FAILED_IO) for i in range(1, 9)]
         assert [int(text.split()[0]) for _, _, text in found] == stat[1:, 0].tolist()
 
@@ -244,7 +244,7 @@ class TestFiles:
         rows = np.array([(0, 0, 200), (1, 0, 200), (0, 0, 199)])
         boxes = columns([[[(0, 100, 1, 100 * i)]] for i in range(3)], 1)
         out = np.zeros(300, np.uint16)
-        found = _kernel.decode_chunks(program(), files, [], rows, versions, *boxes, out, 2)
+        found = _kernel.decode_chunks(program(), files, [], rows, versions, boxes, out, 2)
         assert [failure[:2] for failure in found] == [(2, _kernel.FAILED_SIZE)]
         if change == "touch":
             os.utime(tmp_path / "a", ns=(5, 5))
@@ -252,9 +252,9 @@ class TestFiles:
             with open(tmp_path / "a", "ab" if change == "append" else "wb") as file:
                 file.write(b"x")
             os.utime(tmp_path / "a", ns=(5, 5))
-        found = _kernel.decode_chunks(program(), files, [], rows, versions, *boxes, out, 2)
+        found = _kernel.decode_chunks(program(), files, [], rows, versions, boxes, out, 2)
         assert [failure[:2] for failure in found] == [(0, _kernel.FAILED_STALE)], "whatever else is wrong with row 2"
-        found = _kernel.decode_chunks(program(), files, [], rows, [None, versions[1]], *boxes, out, 2)
+        found = _kernel.decode_chunks(program(), files, [], rows, [None, versions[1]], boxes, out, 2)
         assert all(failure[1] != _kernel.FAILED_STALE for failure in found)
 
     def test_no_stale_file_hides_another(self, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ class TestFiles:
         boxes = columns([[[(0, 1, 1, i)]] for i in range(800)], 1)
         for threads in (1, 3):
             found = _kernel.decode_chunks(
-                program(), files, [], rows, versions, *boxes, np.zeros(800, np.uint16), threads
+                program(), files, [], rows, versions, boxes, np.zeros(800, np.uint16), threads
             )
             assert [failure[:2] for failure in found] == [(40 * i, _kernel.FAILED_STALE) for i in range(19)]
 
@@ -281,9 +281,9 @@ class TestFiles:
         rows, out = np.array([(0, 0, 200)]), np.zeros(100, np.uint16)
         at = os.stat(tmp_path / "a")
         version = np.array([at.st_ino, at.st_size, at.st_mtime_ns], "<i8").tobytes()
-        assert _kernel.decode_chunks(program(), files, [], rows, [version, None], *BOX, out, 1) == []
+        assert _kernel.decode_chunks(program(), files, [], rows, [version, None], BOX, out, 1) == []
         wrong = np.array([at.st_ino, at.st_size, at.st_mtime_ns + 1], "<i8").tobytes()
-        found = _kernel.decode_chunks(program(), files, [], rows, [wrong, None], *BOX, out, 1)
+        found = _kernel.decode_chunks(program(), files, [], rows, [wrong, None], BOX, out, 1)
         assert [failure[:2] for failure in found] == [(0, _kernel.FAILED_STALE)]
 
     def test_a_root_that_is_no_descriptor(self) -> None:
@@ -349,15 +349,19 @@ BAD: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("change", BAD, ids=lambda change: next(iter(change)))
 def test_bad_columns_are_value_errors(change: dict[str, Any]) -> None:
-    assert _kernel.decode_chunks(*GOOD.values()) == []
+    def decode(given: dict[str, Any]) -> object:
+        program, files, buffers, rows, expect, index, entries, runs, out, threads = given.values()
+        return _kernel.decode_chunks(program, files, buffers, rows, expect, (index, entries, runs), out, threads)
+
+    assert decode(GOOD) == []
     with pytest.raises(ValueError):
-        _kernel.decode_chunks(*{**GOOD, **change}.values())
+        decode({**GOOD, **change})
     if "out" not in change and not ({"rows", "buffers", "expect"} & change.keys()):
         call = {**GOOD, **change}
         lengths = np.full(1, 9, np.int64)
         box = (call["index"], call["entries"], call["runs"])
         with pytest.raises(ValueError):
-            _kernel.encode_chunks(call["program"], call["out"], *box, None, np.array([0, 1]), True, 1, lengths)
+            _kernel.encode_chunks(call["program"], call["out"], box, None, np.array([0, 1]), True, 1, lengths)
         assert lengths[0] == 9
 
 
@@ -366,7 +370,7 @@ def test_bad_groups_are_value_errors(groups: list[int]) -> None:
     box = (GOOD["index"], GOOD["entries"], GOOD["runs"])
     columns = np.array(groups, np.int64)
     with pytest.raises(ValueError):
-        _kernel.encode_chunks(GOOD["program"], GOOD["out"], *box, None, columns, True, 1, np.zeros(1, np.int64))
+        _kernel.encode_chunks(GOOD["program"], GOOD["out"], box, None, columns, True, 1, np.zeros(1, np.int64))
 
 
 PROGRAM: tuple[Any, ...] = ((4, 5), 2, (0, 1), [], [], b"\0\0")
@@ -409,13 +413,13 @@ def test_bad_programs_are_value_errors(at: int, value: object) -> None:
 def test_nothing_to_do_is_fine() -> None:
     none = np.zeros((0, 3), np.int64)
     box = (np.zeros((0, 1), np.int64), np.zeros((0, 2), np.int64), np.zeros((0, 4), np.int64))
-    assert _kernel.decode_chunks(program(), None, [], none, None, *box, np.zeros(0, np.uint16), 4) == []
+    assert _kernel.decode_chunks(program(), None, [], none, None, box, np.zeros(0, np.uint16), 4) == []
     answer = _kernel.encode_chunks(
-        program(), np.zeros(0, np.uint16), *box, None, np.array([0]), True, 4, none[:, 0].copy()
+        program(), np.zeros(0, np.uint16), box, None, np.array([0]), True, 4, none[:, 0].copy()
     )
     assert answer == ([], [0], [])
     first, points = np.array([0]), np.zeros((0, 2), np.int64)
-    assert _kernel.decode_points(program(), None, [], none, None, first, points, np.zeros(0, np.uint16), 4) == []
+    assert _kernel.decode_chunks(program(), None, [], none, None, (first, points), np.zeros(0, np.uint16), 4) == []
     assert _kernel.decode_bytes([], None, [], none, none[:, 0].copy(), none[:, 0].copy(), 4) == ([], [])
     assert _kernel.read_rows(None, [], none, bytearray(), np.array([0]), 4) == []
     assert _kernel.encode_bytes([], [], 4) == []
@@ -426,12 +430,12 @@ def test_bad_points_are_value_errors(positions: list[int]) -> None:
     points = np.array([(position, 0) for position in positions], np.int64)
     out, rows, first = np.zeros(1, np.uint16), np.array([[-1, 0, 200]]), np.array([0, 1])
     with pytest.raises(ValueError):
-        _kernel.decode_points(program(), None, [DATA], rows, None, first, points, out, 1)
+        _kernel.decode_chunks(program(), None, [DATA], rows, None, (first, points), out, 1)
     with pytest.raises(ValueError):
-        _kernel.decode_points(program(), None, [DATA], rows, None, first, points[:, ::-1].copy(), out, 1)
+        _kernel.decode_chunks(program(), None, [DATA], rows, None, (first, points[:, ::-1].copy()), out, 1)
     for bad in ([0], [0, 2], [1, 0], [-1, 1], [0, 1, 1]):
         with pytest.raises(ValueError):
-            _kernel.decode_points(program(), None, [DATA], rows, None, np.array(bad), np.array([[0, 0]]), out, 1)
+            _kernel.decode_chunks(program(), None, [DATA], rows, None, (np.array(bad), np.array([[0, 0]])), out, 1)
 
 
 def in_child(work: Callable[[], bool]) -> int:

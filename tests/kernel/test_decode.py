@@ -1,4 +1,4 @@
-"""decode_chunks, decode_points and decode_bytes against the reference, over random programs, boxes, arrays and locations of bytes."""
+"""decode_chunks and decode_bytes against the reference, over random programs, boxes, arrays and locations of bytes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_chunks_decode_as_the_reference_does(data: st.DataObject) -> None:
         threads = data.draw(st.integers(1, 4))
         expect = data.draw(st.sampled_from([None, stored.versions]))
         box = (layout.which, layout.entries, layout.runs)
-        found = _kernel.decode_chunks(program, stored.files, stored.buffers, stored.rows, expect, *box, out, threads)
+        found = _kernel.decode_chunks(program, stored.files, stored.buffers, stored.rows, expect, box, out, threads)
     assert found == []
     assert out.tobytes() == expected.tobytes()
 
@@ -74,7 +74,7 @@ def test_points_decode_as_the_reference_does(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         s = placed(data.draw, folder, values)
         program = _kernel.program(*recipe)
-        found = _kernel.decode_points(program, s.files, s.buffers, s.rows, s.versions, first, points, out, 2)
+        found = _kernel.decode_chunks(program, s.files, s.buffers, s.rows, s.versions, (first, points), out, 2)
     assert found == []
     assert out.tobytes() == expected.tobytes()
 
@@ -150,7 +150,7 @@ def test_large_chunks_in_files(tmp_path: Path, name: str, chain: Any, order: str
         program = _kernel.program(*recipe)
         rows = stored.rows[unit : unit + 1]
         found = _kernel.decode_chunks(
-            program, stored.files, [], rows, stored.versions, *columns([box], len(shape)), view, 2
+            program, stored.files, [], rows, stored.versions, columns([box], len(shape)), view, 2
         )
         assert found == []
         picked = chunk[np.ix_(*[[s + i * p for s, c, p, _ in runs for i in range(c)] for runs in box])]
@@ -160,7 +160,7 @@ def test_large_chunks_in_files(tmp_path: Path, name: str, chain: Any, order: str
     points = np.stack([positions, np.arange(50)], axis=1)
     few = np.zeros(50, np.uint16)
     first = np.array([0, 50])
-    assert _kernel.decode_points(program, stored.files, [], rows, None, first, points, few, 2) == []
+    assert _kernel.decode_chunks(program, stored.files, [], rows, None, (first, points), few, 2) == []
     assert (few == chunks[1].reshape(-1)[positions]).all()
 
 
@@ -187,9 +187,7 @@ def test_many_chunks_are_shared_among_threads(tmp_path: Path) -> None:
             stored.buffers,
             stored.rows[shuffled],
             None,
-            index[shuffled],
-            entries,
-            runs,
+            (index[shuffled], entries, runs),
             out,
             threads,
         )

@@ -1,4 +1,4 @@
-"""encode_chunks, encode_points and encode_bytes against the reference: decoded by other libraries, and equal bytes for any number of threads."""
+"""encode_chunks and encode_bytes against the reference: decoded by other libraries, and equal bytes for any number of threads."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_chunks_encode_to_what_the_reference_decodes(data: st.DataObject) -> Non
         held = old_columns(placed(data.draw, folder, old)) if old is not None else None
         for threads in (1, 4):
             lengths = np.zeros(n, np.int64)
-            answer = _kernel.encode_chunks(program, source, *box, held, groups, keep_fill, threads, lengths)
+            answer = _kernel.encode_chunks(program, source, box, held, groups, keep_fill, threads, lengths)
             answers.append(values_of(answer, lengths, groups))
     check(recipe, answers[0], chunks, keep_fill)
     assert answers[0] == answers[1]
@@ -105,8 +105,8 @@ def test_points_encode_to_what_the_reference_decodes(data: st.DataObject) -> Non
     lengths = np.zeros(n, np.int64)
     with tempfile.TemporaryDirectory() as folder:
         held = old_columns(placed(data.draw, folder, old))
-        answer = _kernel.encode_points(
-            _kernel.program(*recipe), source, first, points, held, groups, keep_fill, 3, lengths
+        answer = _kernel.encode_chunks(
+            _kernel.program(*recipe), source, (first, points), held, groups, keep_fill, 3, lengths
         )
     check(recipe, values_of(answer, lengths, groups), chunks, keep_fill)
 
@@ -134,7 +134,7 @@ def test_bytes_do_not_depend_on_threads_nor_on_what_came_before(codec: Any) -> N
     groups, answers = np.array([0, 3, 8]), []
     for threads in (1, 4, 2):
         lengths = np.zeros(8, np.int64)
-        answer = _kernel.encode_chunks(program, image, *box, None, groups, True, threads, lengths)
+        answer = _kernel.encode_chunks(program, image, box, None, groups, True, threads, lengths)
         answers.append(values_of(answer, lengths, groups))
     alone = [bytes(*_kernel.encode_bytes((codec,), [image[64 * i : 64 * i + 64]], 1)) for i in (5, 0, 5)]
     assert answers[0] == answers[1] == answers[2]
@@ -153,11 +153,11 @@ def test_large_transposed_chunks_are_stored_as_the_reference_stores_them(itemsiz
         program = _kernel.program(*recipe)
         box = columns([[[(0, extent, 1, 0)] for extent in shape]], 3)
         lengths, groups = np.zeros(1, np.int64), np.array([0, 1])
-        answer = _kernel.encode_chunks(program, source, *box, None, groups, True, 2, lengths)
+        answer = _kernel.encode_chunks(program, source, box, None, groups, True, 2, lengths)
         check(recipe, values_of(answer, lengths, groups), [source], True)
         out = np.zeros_like(source)
         rows = np.array([[-1, 0, -1]])
-        assert _kernel.decode_chunks(program, None, answer[0], rows, None, *box, out, 2) == []
+        assert _kernel.decode_chunks(program, None, answer[0], rows, None, box, out, 2) == []
         assert out.tobytes() == source.tobytes()
 
 
@@ -181,7 +181,7 @@ def test_fill_is_compared_by_bytes() -> None:
     ]:
         program = _kernel.program((4,), 8, (0,), [(0, 8, 1)], [("crc32c",)], np.float64(fill).tobytes())
         lengths = np.zeros(1, np.int64)
-        _kernel.encode_chunks(program, np.array(values), *box, None, groups, False, 1, lengths)
+        _kernel.encode_chunks(program, np.array(values), box, None, groups, False, 1, lengths)
         assert lengths[0] == (36 if emitted else -1)
 
 
@@ -193,7 +193,7 @@ def test_a_covered_chunk_does_not_read_the_old_one(tmp_path: Path) -> None:
     lengths, groups = np.zeros(3, np.int64), np.array([0, 3])
     rows = np.concatenate([stored.rows, stored.rows[:1]])
     answer = _kernel.encode_chunks(
-        program, source, *columns(boxes, 1), (stored.files, [], rows), groups, True, 1, lengths
+        program, source, columns(boxes, 1), (stored.files, [], rows), groups, True, 1, lengths
     )
     assert [(unit, code) for unit, code, _ in answer[2]] == [(2, _kernel.FAILED_SIZE)]
     (segment,) = answer[0]

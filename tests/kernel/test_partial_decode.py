@@ -53,7 +53,7 @@ def cases(draw: st.DrawFn, chains: st.SearchStrategy[tuple[Codec, ...]] = chains
     values = (values + random.integers(0, noise + 1, SHAPE)).astype(f"u{itemsize}")
     whole = tuple((0, extent, 1, 0) for extent in SHAPE)
     segments, _, failures = _kernel.encode_chunks(
-        program, values, *_columns(whole), None, np.array([0, 1]), True, 1, np.empty(1, np.int64)
+        program, values, _columns(whole), None, np.array([0, 1]), True, 1, np.empty(1, np.int64)
     )
     assert not failures
     return Case(program, values, bytes(segments[0]))
@@ -79,7 +79,7 @@ def _decoded(case: Case, encoded: bytes, box: tuple[tuple[int, int, int, int], .
     """None: it fails."""
     out = np.empty([count for _, count, _, _ in box], case.values.dtype)
     rows = np.array([(-1, 0, len(encoded))], np.int64)
-    failures = _kernel.decode_chunks(case.program, None, [encoded], rows, None, *_columns(box), out, 1)
+    failures = _kernel.decode_chunks(case.program, None, [encoded], rows, None, _columns(box), out, 1)
     return None if failures else out
 
 
@@ -105,7 +105,7 @@ def test_points_are_the_same_as_of_the_whole(case: Case, positions: list[int]) -
     points = np.stack((np.array(positions), np.arange(len(positions))), axis=1)
     rows = np.array([(-1, 0, len(case.encoded))], np.int64)
     ends = np.array([0, len(positions)])
-    assert not _kernel.decode_points(case.program, None, [case.encoded], rows, None, ends, points, out, 1)
+    assert not _kernel.decode_chunks(case.program, None, [case.encoded], rows, None, (ends, points), out, 1)
     np.testing.assert_array_equal(out, case.values.ravel()[positions])
 
 

@@ -1,4 +1,4 @@
-"""Inconsistent arguments of read_shards and read_shard_points: ValueErrors, and nothing is written."""
+"""Inconsistent arguments of read_shards: ValueErrors, and nothing is written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def read(**changed: object) -> tuple[object, np.ndarray, np.ndarray]:
         "states": states, "out": out, "threads": 1,
     }  # fmt: skip
     assert set(changed) <= set(arguments)
-    return _kernel.read_shards(*{**arguments, **changed}.values()), out, states  # type: ignore[arg-type]
+    arguments |= changed
+    arguments["axes"] = arguments["axes"], arguments.pop("rows")
+    return _kernel.read_shards(*arguments.values()), out, states  # type: ignore[arg-type]
 
 
 EXPECTED = [256, 770, 1284, 1798, 0, 0, 0, 0, 2312, 2826, 3340, 3854]
@@ -123,7 +125,7 @@ def points(**changed: object) -> tuple[object, np.ndarray]:
     }  # fmt: skip
     fresh, states = np.empty((3, 2), np.int64), np.empty((1, 4), np.int64)
     given = tuple({**columns, **changed}.values())
-    return _kernel.read_shard_points(PROGRAM, [INDEX], None, None, [SHARD], OBJECTS, given, [], None, fresh, states, out, 1), out  # type: ignore[arg-type] # fmt: skip
+    return _kernel.read_shards(PROGRAM, [INDEX], None, None, [SHARD], OBJECTS, given, [], None, fresh, states, out, 1), out  # type: ignore[arg-type] # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.operations.slabs import plan_slabs, read_slabs
+from frazil.metadata.types.variable_length import STRINGS
+from frazil.operations.slabs import plan_slabs, read_slabs, text_nbytes
 from frazil.stores import MemoryStore
 
 
@@ -182,3 +183,26 @@ def test_slabs_count_the_bytes_of_text(dtype: str, long: int) -> None:
     assert report.slab_nbytes <= 2**20
     assert report.slabs >= 64 * 64 * 8 // 9 * 2000 // 2**20  # as if all were as long
     np.testing.assert_array_equal(frazil.open_array(made)[...], array[...])
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("shape", [(6000,), (60, 100)])
+def test_text_that_is_longer_than_planned_is_read_in_several_parts(shape: tuple[int, ...], prefetch: bool) -> None:
+    """The plan knows the lengths of some elements only."""
+    values = np.array(
+        ["é" * (3 if i % 3000 < 2500 else 2000) for i in range(6000)], "T" if STRINGS.kind == "T" else object
+    )
+    chunks = tuple([max(extent // 60, 1) for extent in shape])
+    array = frazil.create_array(MemoryStore(), data=values.reshape(shape), chunks=chunks, dtype="string")
+    plan = plan_slabs(shape, array.dtype.itemsize + 8, chunks, chunks, 2**18)
+    row, found, numbers = text_nbytes(array[-chunks[0] :]), np.zeros(shape, object), []
+    for slab in read_slabs(array, plan, prefetch=prefetch):
+        assert text_nbytes(slab.values) <= plan.nbytes + 3 * row, "the last piece made it too long"
+        assert all(part.start % chunk == 0 for part, chunk in zip(slab.box, chunks, strict=True))
+        found[slab.box] = slab.values
+        numbers.append((slab.number, slab.last))
+    assert (found == values.reshape(shape)).all()
+    assert [number for number, last in numbers if last] == list(range(plan.slab_count))
+    assert any(not last for _, last in numbers)
+    half = list(read_slabs(array, plan, plan.slab_count // 2))
+    assert half[0].number == plan.slab_count // 2

@@ -6,7 +6,8 @@ use crate::chunks::box_copies::{Direction, Mover, Sides};
 use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::Item;
-use crate::chunks::program::Program;
+use crate::chunks::points::Points;
+use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, Room, Strided, Table, wrong};
 use crate::failures::{Code, FailureRows, Fault, Outcome};
 use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
@@ -190,26 +191,30 @@ pub fn decode_chunks(
     buffers: &Bound<'_, PyAny>,
     rows: &Bound<'_, PyAny>,
     expect: Option<&Bound<'_, PyAny>>,
-    index: &Bound<'_, PyAny>,
-    entries: &Bound<'_, PyAny>,
-    runs: &Bound<'_, PyAny>,
+    elements: Elements<'_>,
     out: &Bound<'_, PyAny>,
     threads: isize,
 ) -> PyResult<FailureRows> {
     let program = program.get();
     let rows = Rows::new(files, buffers, rows)?;
     let watch = parse_expect(expect, rows.files())?;
-    let index = Table::new(index, "index", program.shape.len())?;
-    let (entries, runs) = (Column::<2>::new(entries, "entries")?, Column::<4>::new(runs, "runs")?);
-    let out = Strided::writable(out, "out")?;
-    if index.rows() != rows.len() {
-        return Err(wrong(format!("index: expected {} rows, got {}", rows.len(), index.rows())));
+    let out = program.check_items(Strided::writable(out, "out")?, "out")?;
+    match elements {
+        Elements::Boxes(index, entries, runs) => {
+            let index = Table::new(&index, "index", program.shape.len())?;
+            let (entries, runs) = (Column::<2>::new(&entries, "entries")?, Column::<4>::new(&runs, "runs")?);
+            if index.rows() != rows.len() {
+                return Err(wrong(format!("index: expected {} rows, got {}", rows.len(), index.rows())));
+            }
+            let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
+            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
+            let chunks = Chunks::new(program, boxes, out.room(), out.strides());
+            rows.fetch(py, watch.as_ref(), threads, &&chunks)
+        }
+        Elements::Points(first, points) => {
+            let (first, points) = (Column::<1>::new(&first, "first")?, Column::<2>::new(&points, "points")?);
+            let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
+            rows.fetch(py, watch.as_ref(), threads, &&points)
+        }
     }
-    if out.itemsize() != program.itemsize {
-        return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
-    }
-    let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
-    let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
-    let chunks = Chunks::new(program, boxes, out.room(), out.strides());
-    rows.fetch(py, watch.as_ref(), threads, &&chunks)
 }

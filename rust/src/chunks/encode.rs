@@ -1,4 +1,4 @@
-//! `encode_chunks` and `encode_points`: chunks gathered from a strided array, merged with old ones, encoded into segments.
+//! `encode_chunks`: chunks gathered from a strided array, merged with old ones, encoded into segments.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::{fill, is_all};
 use crate::chunks::points::Points;
-use crate::chunks::program::Program;
+use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, ColumnMut, Room, Strided, Table, wrong};
 use crate::failures::{FailureRows, Failures, MISSING, Outcome};
 use crate::memory::Growing;
@@ -284,6 +284,7 @@ fn encode_gathered<G: Gather>(
     let groups = Column::<1>::new(groups, "groups")?;
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
     let mut lengths = lengths.rows();
+    let reads_files = old.as_ref().is_some_and(|rows| rows.files().is_some());
     let old = old.as_ref().map(|rows| Old { sources: rows.sources(), rows });
     let encode = Encode { program, gather, old, keep_fill };
     let jobs = jobs(&groups, inner_chunks, program.size).map_err(wrong)?;
@@ -295,9 +296,10 @@ fn encode_gathered<G: Gather>(
         slots.push(Mutex::new(Slot { inner_chunks, lengths: mine, segment: Growing::default() }));
     }
     let enough = if program.chain.is_empty() { WORTH_A_THREAD_COPIED } else { WORTH_A_THREAD };
-    let most = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { usize::MAX };
+    let decoded = inner_chunks.saturating_mul(program.size);
+    let most = if decoded < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
-    on_threads(py, threads, |threads| {
+    on_threads(py, if reads_files { usize::MAX } else { decoded }, threads, |threads| {
         threads.run_jobs(
             slots.len(),
             most,
@@ -331,9 +333,7 @@ pub fn encode_chunks(
     py: Python<'_>,
     program: &Bound<'_, Program>,
     source: &Bound<'_, PyAny>,
-    index: &Bound<'_, PyAny>,
-    entries: &Bound<'_, PyAny>,
-    runs: &Bound<'_, PyAny>,
+    elements: Elements<'_>,
     old: Option<&Bound<'_, PyAny>>,
     groups: &Bound<'_, PyAny>,
     keep_fill: bool,
@@ -341,37 +341,22 @@ pub fn encode_chunks(
     lengths: &Bound<'_, PyAny>,
 ) -> PyResult<Answer> {
     let program = program.get();
-    let index = Table::new(index, "index", program.shape.len())?;
-    let (entries, runs) = (Column::<2>::new(entries, "entries")?, Column::<4>::new(runs, "runs")?);
-    let source = Strided::readable(source, "source")?;
-    if source.itemsize() != program.itemsize {
-        return Err(wrong(format!("source: its items have {} bytes, the program's {}", source.itemsize(), program.itemsize)));
+    let source = program.check_items(Strided::readable(source, "source")?, "source")?;
+    match elements {
+        Elements::Boxes(index, entries, runs) => {
+            let index = Table::new(&index, "index", program.shape.len())?;
+            let (entries, runs) = (Column::<2>::new(&entries, "entries")?, Column::<4>::new(&runs, "runs")?);
+            let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
+            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
+            let inner_chunks = boxes.inner_chunks();
+            let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
+            encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
+        }
+        Elements::Points(first, points) => {
+            let (first, points) = (Column::<1>::new(&first, "first")?, Column::<2>::new(&points, "points")?);
+            let inner_chunks = first.len().saturating_sub(1);
+            let gather = Points::new(program, &first, &points, source.view(), inner_chunks).map_err(wrong)?;
+            encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
+        }
     }
-    let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
-    let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
-    let inner_chunks = boxes.inner_chunks();
-    let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
-    encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
-}
-
-#[pyfunction]
-#[allow(clippy::too_many_arguments)] // the contract's columns
-pub fn encode_points(
-    py: Python<'_>,
-    program: &Bound<'_, Program>,
-    source: &Bound<'_, PyAny>,
-    first: &Bound<'_, PyAny>,
-    points: &Bound<'_, PyAny>,
-    old: Option<&Bound<'_, PyAny>>,
-    groups: &Bound<'_, PyAny>,
-    keep_fill: bool,
-    threads: isize,
-    lengths: &Bound<'_, PyAny>,
-) -> PyResult<Answer> {
-    let program = program.get();
-    let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
-    let source = Strided::readable(source, "source")?;
-    let inner_chunks = first.len().saturating_sub(1);
-    let gather = Points::new(program, &first, &points, source.view(), inner_chunks).map_err(wrong)?;
-    encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
 }

@@ -1,15 +1,11 @@
-//! Points: single elements of chunks, each with its position in a one-dimensional array. The columns and `decode_points`.
+//! Points: single elements of chunks, each with its position in a one-dimensional array.
 
 use std::ops::Range;
 
-use pyo3::prelude::*;
-
 use crate::chunks::program::Program;
-use crate::columns::{Column, Room, Strided, View, wrong};
-use crate::failures::{FailureRows, Outcome};
-use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
-use crate::rows::Rows;
-use crate::sources::Files;
+use crate::columns::{Room, View};
+use crate::failures::Outcome;
+use crate::fetch::{ReadPart, Requested, Sink};
 use crate::threads::Worker;
 
 /// A read costs about as much as copying this many bytes.
@@ -25,6 +21,7 @@ pub struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
+    /// array: of items that the program has (Program::check_items)
     pub fn new(
         program: &'a Program,
         first: &'a [[i64; 1]],
@@ -38,9 +35,6 @@ impl<'a> Points<'a> {
         let (&[extent], &[stride]) = (array.shape, array.strides) else {
             return Err(format!("the array has {} dimensions, not one", array.shape.len()));
         };
-        if array.itemsize != program.itemsize {
-            return Err(format!("the array's items have {} bytes, the program's {}", array.itemsize, program.itemsize));
-        }
         if first[0][0] < 0 || !first.is_sorted() || first[inner_chunks][0] > points.len() as i64 {
             return Err(format!("first: does not go upward within 0..={}", points.len()));
         }
@@ -87,7 +81,7 @@ impl<'a> Points<'a> {
         let item = &self.program.item;
         for (offset, address) in self.addresses(inner_chunk) {
             let from = &chunk[offset - start..][..item.size()];
-            // SAFETY: `from` is one item; `address` is in the array (Points::new), which is lent for the call.
+            // SAFETY: `from` is one item; `address` is that of an item of the array (Points::new), which is lent for the call.
             unsafe { item.copy(from.as_ptr(), address) };
         }
     }
@@ -160,27 +154,4 @@ impl<'a> Sink for &'a Points<'a> {
         }
         Ok(())
     }
-}
-
-#[pyfunction]
-#[allow(clippy::too_many_arguments)] // the contract's columns
-pub fn decode_points(
-    py: Python<'_>,
-    program: &Bound<'_, Program>,
-    files: Option<&Bound<'_, Files>>,
-    buffers: &Bound<'_, PyAny>,
-    rows: &Bound<'_, PyAny>,
-    expect: Option<&Bound<'_, PyAny>>,
-    first: &Bound<'_, PyAny>,
-    points: &Bound<'_, PyAny>,
-    out: &Bound<'_, PyAny>,
-    threads: isize,
-) -> PyResult<FailureRows> {
-    let program = program.get();
-    let rows = Rows::new(files, buffers, rows)?;
-    let watch = parse_expect(expect, rows.files())?;
-    let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
-    let out = Strided::writable(out, "out")?;
-    let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
-    rows.fetch(py, watch.as_ref(), threads, &&points)
 }

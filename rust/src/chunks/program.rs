@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::chain::{Chain, Size};
 use crate::chunks::copy::Item;
-use crate::columns::wrong;
+use crate::columns::{Strided, wrong};
 
 /// A frozen value, created by `program`.
 #[pyclass(frozen, module = "frazil._kernel")]
@@ -27,7 +27,22 @@ pub struct Program {
     pub in_order: bool,
 }
 
+/// The selected elements of chunks, as columns: (index, entries, runs) of boxes, or (first, points).
+#[derive(FromPyObject)]
+pub enum Elements<'py> {
+    Boxes(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+    Points(Bound<'py, PyAny>, Bound<'py, PyAny>),
+}
+
 impl Program {
+    /// Refuses an array whose items are not elements of the chunk.
+    pub fn check_items(&self, array: Strided, name: &str) -> PyResult<Strided> {
+        if array.itemsize() != self.itemsize {
+            return Err(wrong(format!("{name}: its items have {} bytes, the program's {}", array.itemsize(), self.itemsize)));
+        }
+        Ok(array)
+    }
+
     /// The offset in the chunk, in bytes, of an element, numbered in C order of the array's dimensions.
     pub fn offset(&self, position: usize) -> usize {
         if self.in_order {

@@ -1,4 +1,4 @@
-//! `read_shards` and `read_shard_points`: checking the arguments from Python. The work is in shard_batch.rs.
+//! `read_shards`: checking the arguments from Python. The work is in shard_batch.rs.
 
 use pyo3::prelude::*;
 use rustix::fd::BorrowedFd;
@@ -18,10 +18,16 @@ struct Remembered {
     versions: Option<Column<3>>,
 }
 
-type PointColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// The selected elements of an array: (axes, rows) of a box, or (shards, offsets, chunks, first, points).
+#[derive(FromPyObject)]
+pub enum Selected<'py> {
+    Box(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>),
+    Points(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>),
+}
+
 type RememberedTuple<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
 
-/// The arguments that both functions share, in Python's memory, which it holds during the call.
+/// The other arguments, in Python's memory, which it holds during the call.
 struct Arguments<'a> {
     levels: Vec<&'a ShardIndex>,
     named: Option<(BorrowedFd<'a>, String, String)>,
@@ -72,7 +78,7 @@ impl<'a> Arguments<'a> {
         }
         let slots = self.slots.as_deref();
         let levels = &self.levels[..];
-        on_threads(py, self.threads, |threads| {
+        on_threads(py, usize::MAX, self.threads, |threads| {
             Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads }.run(states)
         })?
         .map_err(wrong)
@@ -127,8 +133,7 @@ pub fn read_shards(
     files: Option<&Bound<'_, Files>>,
     buffers: &Bound<'_, PyAny>,
     objects: &Bound<'_, PyAny>,
-    axes: &Bound<'_, PyAny>,
-    rows: Option<&Bound<'_, PyAny>>,
+    selected: Selected<'_>,
     remembered: Vec<RememberedTuple<'_>>,
     slots: Option<&Bound<'_, PyAny>>,
     fresh: &Bound<'_, PyAny>,
@@ -136,47 +141,22 @@ pub fn read_shards(
     out: &Bound<'_, PyAny>,
     threads: isize,
 ) -> PyResult<Answer> {
-    let (program, out) = (program.get(), writable(program.get(), out)?);
+    let (program, rank) = (program.get(), program.get().shape.len());
+    let out = program.check_items(Strided::writable(out, "out")?, "out")?;
     let of_levels: Vec<&ShardIndex> = levels.iter().map(Bound::get).collect();
-    let selection = BoxSelection::new(program, &of_levels, axes, rows, out.view())?;
-    let shards = selection.shards();
-    Arguments::new(&levels, names, files, buffers, objects, remembered, slots, fresh, states, shards, threads)?.run(py, &selection)
-}
-
-#[pyfunction]
-#[allow(clippy::too_many_arguments)] // the contract's columns
-pub fn read_shard_points(
-    py: Python<'_>,
-    program: &Bound<'_, Program>,
-    levels: Vec<Bound<'_, ShardIndex>>,
-    names: Option<(i32, String, String)>,
-    files: Option<&Bound<'_, Files>>,
-    buffers: &Bound<'_, PyAny>,
-    objects: &Bound<'_, PyAny>,
-    columns: PointColumns<'_>,
-    remembered: Vec<RememberedTuple<'_>>,
-    slots: Option<&Bound<'_, PyAny>>,
-    fresh: &Bound<'_, PyAny>,
-    states: &Bound<'_, PyAny>,
-    out: &Bound<'_, PyAny>,
-    threads: isize,
-) -> PyResult<Answer> {
-    let (program, out) = (program.get(), writable(program.get(), out)?);
-    let of_levels: Vec<&ShardIndex> = levels.iter().map(Bound::get).collect();
-    let rank = program.shape.len();
-    let (shards, offsets) = (Table::new(&columns.0, "shards", rank)?, Column::new(&columns.1, "offsets")?);
-    let chunks = Table::new(&columns.2, "chunks", rank)?;
-    let (first, points) = (Column::new(&columns.3, "first")?, Column::new(&columns.4, "points")?);
-    let (shards, chunks) = (shards.values(), chunks.values());
-    let selection = PointSelection::new(program, &of_levels, shards, &offsets, chunks, &first, &points, out.view())?;
-    let shards = selection.shards();
-    Arguments::new(&levels, names, files, buffers, objects, remembered, slots, fresh, states, shards, threads)?.run(py, &selection)
-}
-
-fn writable(program: &Program, out: &Bound<'_, PyAny>) -> PyResult<Strided> {
-    let out = Strided::writable(out, "out")?;
-    if out.itemsize() != program.itemsize {
-        return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
+    let arguments = |shards| Arguments::new(&levels, names, files, buffers, objects, remembered, slots, fresh, states, shards, threads);
+    match selected {
+        Selected::Box(axes, rows) => {
+            let selection = BoxSelection::new(program, &of_levels, &axes, rows.as_ref(), out.view())?;
+            arguments(selection.shards())?.run(py, &selection)
+        }
+        Selected::Points(shards, offsets, chunks, first, points) => {
+            let (shards, offsets) = (Table::new(&shards, "shards", rank)?, Column::new(&offsets, "offsets")?);
+            let chunks = Table::new(&chunks, "chunks", rank)?;
+            let (first, points) = (Column::new(&first, "first")?, Column::new(&points, "points")?);
+            let (shards, chunks) = (shards.values(), chunks.values());
+            let selection = PointSelection::new(program, &of_levels, shards, &offsets, chunks, &first, &points, out.view())?;
+            arguments(selection.shards())?.run(py, &selection)
+        }
     }
-    Ok(out)
 }

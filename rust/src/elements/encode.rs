@@ -73,6 +73,7 @@ pub fn encode_elements(
     let rows = Column::<3>::new(rows, "rows")?;
     let sources = Sources::new(None, &buffers);
     sources.check(&rows)?;
+    let held = heap.iter().map(|one| one.as_slice().len()).sum();
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
     if rows.iter().any(|row| row[2] >= 0 && row[2] % VIEW as i64 != 0) {
         return Err(wrong("rows: not a multiple of 16 bytes"));
@@ -84,7 +85,8 @@ pub fn encode_elements(
     let table = (0..slots.len()).map(|slot| slot * most).chain([rows.len()]).collect();
     let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
-    on_threads(py, threads, |threads| {
+    let bytes = rows.len().saturating_mul(elements).saturating_mul(VIEW).saturating_add(held);
+    on_threads(py, bytes, threads, |threads| {
         threads.run_jobs(
             slots.len(),
             helped,

@@ -255,7 +255,8 @@ pub fn elements_to_strings(
     if views.len() != packed.len || valid.is_some_and(|valid| valid.len() != packed.len) {
         return Err(wrong(format!("strings: {} elements for {} strings", views.len(), packed.len)));
     }
-    detached(py, move || {
+    // NumPy's lock of the strings is taken: never with the GIL
+    detached(py, usize::MAX, move || {
         let packed = packed;
         packed.fill(&heap, views, valid)
     })?
@@ -285,7 +286,7 @@ pub fn elements_of_strings(
     let fill = fill.as_slice();
     // SAFETY: both are lent for the call, and the engine does not write into them meanwhile.
     let whole = |room: Room| unsafe { room.part(0, room.len()) }.unwrap_or_default();
-    let made = detached(py, move || {
+    let made = detached(py, usize::MAX, move || {
         let packed = packed;
         packed.copy(fill, first, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole), threads.max(1) as usize)
     })?;

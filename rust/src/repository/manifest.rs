@@ -233,7 +233,7 @@ pub fn segment(mut bytes: Vec<u8>) -> Segment {
 pub fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec<Segment>, FailureRows)> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
-    let decoded = detached(py, || decode(data).map(|references| references.into_columns().map(segment)))?;
+    let decoded = detached(py, data.len(), || decode(data).map(|references| references.into_columns().map(segment)))?;
     Ok(match decoded {
         Ok(columns) => (columns.into(), Vec::new()),
         Err(found) => (Vec::new(), vec![(found.at, Code::Decode as i64, found.text)]),
@@ -245,7 +245,8 @@ pub fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<S
     let columns = Bytes::all(columns, "columns")?;
     let columns: Vec<&[u8]> = columns.iter().map(Bytes::as_slice).collect();
     let Ok(columns) = <[&[u8]; COLUMNS]>::try_from(columns) else { return Err(wrong(format!("columns: expected {COLUMNS} of them"))) };
-    detached(py, || manifest_encode::encode(columns).map(segment))?.map_err(wrong)
+    let bytes = columns.iter().map(|column| column.len()).sum();
+    detached(py, bytes, || manifest_encode::encode(columns).map(segment))?.map_err(wrong)
 }
 
 #[pyfunction]
@@ -258,7 +259,9 @@ pub fn order_references(
     let (nodes, starts) = (Bytes::new(nodes, "nodes")?, Bytes::new(starts, "starts")?);
     let coordinates = Bytes::new(coordinates, "coordinates")?;
     let keys = Keys::new(nodes.as_slice(), starts.as_slice(), coordinates.as_slice()).map_err(wrong)?;
-    detached(py, || keys.order().map(|rows| segment(rows.into_iter().flat_map(|row| i64::from(row).to_ne_bytes()).collect())))
+    detached(py, coordinates.as_slice().len(), || {
+        keys.order().map(|rows| segment(rows.into_iter().flat_map(|row| i64::from(row).to_ne_bytes()).collect()))
+    })
 }
 
 #[cfg(test)]

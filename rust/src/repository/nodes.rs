@@ -129,7 +129,7 @@ pub fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usi
     if at > data.len() {
         return Err(wrong("at: beyond the data"));
     }
-    let indexed = detached(py, || index(data, at, count).map(|index| (index.has_distinct_ids(), index)))?;
+    let indexed = detached(py, data.len() - at, || index(data, at, count).map(|index| (index.has_distinct_ids(), index)))?;
     Ok(match indexed {
         Ok((distinct, index)) => {
             let paths = index.paths.into_iter().map(|path| PyString::new(py, path).unbind()).collect();

@@ -37,7 +37,7 @@ def check_destination(
     if is_repository(store, prefix):
         if not may_be_repository:
             raise AlreadyExistsError(
-                f"a repository already exists in {store!r}",
+                f"a repository already exists in {store}",
                 path=prefix or "/",
                 hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another location: its history is never overwritten",
             )

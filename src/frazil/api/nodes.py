@@ -446,7 +446,7 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
-            f"a group without a document already exists in {there.store!r}",
+            f"a group without a document already exists in {there.store}",
             path=there.path or "/",
             hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
         )

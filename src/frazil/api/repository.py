@@ -154,7 +154,7 @@ class Repository(Inspected):
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
             raise InvalidInputError(
-                f"{repo!r} uses more of the format than {compatible!r} can read",
+                f"the repository in {repo._files.store} uses more of the format than {compatible!r} can read",
                 hint="copy its arrays to a new repository that is compatible",
             )
         return repo

@@ -7,26 +7,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
+from frazil.codecs.registry import Registry
 from frazil.metadata.model import ArrayMetadata
 from frazil.repository.merge.apply import Shift
 from frazil.repository.merge.rebase import Located
 from frazil.repository.session.transaction import Transaction
+from frazil.runtime import Runtime
+from frazil.stores.store import Store
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.codecs.registry import Registry
-    from frazil.runtime import Runtime
-    from frazil.stores.store import Store
-
-    Columns = NDArray[np.int64]
-    Box = tuple[slice, ...]
+Box = tuple[slice, ...]
 
 
 _ARRAYS = 4  # boxes in memory at once: of ours, theirs and the base, and encoded chunks of the engine

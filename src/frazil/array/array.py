@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
-from frazil.array.attributes import Update
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
+    from frazil.array.attributes import Update
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize

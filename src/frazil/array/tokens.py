@@ -10,15 +10,19 @@ from abc import abstractmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from frazil.array.attributes import Attributes, Update
+from frazil.base.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from frazil.array import attributes
+    from frazil.array.attributes import Attributes, Update
     from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.metadata.model import GroupMetadata
     from frazil.stores.store import Store
+else:
+    attributes = LateModule("frazil.array.attributes")
 
 
 class OwnToken:
@@ -88,7 +92,7 @@ class Handle:
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(self)
+        return attributes.Attributes(self)
 
     def read_attributes(self) -> Mapping[str, object]:
         """The attributes, as they were when the node was opened or last changed through it."""

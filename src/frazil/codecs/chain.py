@@ -27,15 +27,16 @@ from frazil.codecs.codec import (
     size_of,
 )
 from frazil.codecs.compiled_chain import Chain, InnerChunk
-from frazil.codecs.python_chain import PythonChain, Serializer
 from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
-    from frazil.codecs import python_stage
+    from frazil.codecs import python_chain, python_stage
     from frazil.codecs.array_to_bytes import vlen
+    from frazil.codecs.python_chain import PythonChain, Serializer
     from frazil.codecs.sharding import whole_shard
 else:
+    python_chain = LateModule("frazil.codecs.python_chain")
     python_stage = LateModule("frazil.codecs.python_stage")
     vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
@@ -71,7 +72,7 @@ def split(codecs: Sequence[Codec], path: str) -> Parts:
     return parts[0], parts[1][0], parts[2]  # type: ignore[return-value]
 
 
-def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> Chain:
+def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec) -> Chain:
     """Checks a chain against the chunks that it will encode, and compiles it.
 
     Raises MetadataError that names the codec's path in the document."""
@@ -84,7 +85,7 @@ def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs"
             f"a chunk of shape {list(spec.shape)} and {spec.dtype.itemsize} bytes an element has {spec.nbytes} bytes; at most {_MOST_BYTES} are possible",
             path="chunk_grid.configuration.chunk_shape",
         )
-    return _compile(codecs, spec, tuple(range(len(spec.shape))), path)
+    return _compile(codecs, spec, tuple(range(len(spec.shape))), "codecs")
 
 
 def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], path: str) -> Chain:
@@ -194,7 +195,7 @@ def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> 
     return _chain(before, serializer, after, specs, [s or 0 for s in sizes])
 
 
-def python_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
+def nested_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
     """A chain inside the configuration of a codec, for arrays of this spec. Raises MetadataError where it cannot encode them."""
     before, (serializer, where), after = split(codecs, path)
     specs = _specs(before, spec)
@@ -211,7 +212,7 @@ def _chain(
     bounds: Sequence[int],
 ) -> PythonChain:
     of_arrays, of_bytes = tuple(codec for codec, _ in before), tuple(codec for codec, _ in after)
-    return PythonChain(of_arrays, serializer, of_bytes, tuple(specs), tuple(bounds))
+    return python_chain.PythonChain(of_arrays, serializer, of_bytes, tuple(specs), tuple(bounds))
 
 
 def _specs(before: Sequence[tuple[ArrayToArray, str]], spec: ChunkSpec) -> list[ChunkSpec]:

@@ -114,13 +114,7 @@ def decode_chunks(
         files = None
     if files is None:
         expect = None
-    if isinstance(chunks, BoxChunks):
-        return _kernel.decode_chunks(
-            inner_chunk.program, files, buffers, rows, expect, chunks.index, chunks.entries, chunks.runs, out, threads
-        )
-    return _kernel.decode_points(
-        inner_chunk.program, files, buffers, rows, expect, chunks.first, chunks.points, out, threads
-    )
+    return _kernel.decode_chunks(inner_chunk.program, files, buffers, rows, expect, chunks.elements, out, threads)
 
 
 def encode_chunks(
@@ -140,23 +134,9 @@ def encode_chunks(
             return Encoded((), decoded[:0], failures)
         old = (None, arrays, decoded)
     lengths = np.empty(chunks.count, np.int64)
-    if isinstance(chunks, BoxChunks):
-        segments, table, failures = _kernel.encode_chunks(
-            inner_chunk.program,
-            source,
-            chunks.index,
-            chunks.entries,
-            chunks.runs,
-            old,
-            groups,
-            keep_fill,
-            threads,
-            lengths,
-        )
-    else:
-        segments, table, failures = _kernel.encode_points(
-            inner_chunk.program, source, chunks.first, chunks.points, old, groups, keep_fill, threads, lengths
-        )
+    segments, table, failures = _kernel.encode_chunks(
+        inner_chunk.program, source, chunks.elements, old, groups, keep_fill, threads, lengths
+    )
     if failures:
         return Encoded((), lengths[:0].reshape(0, 3), failures)
     rows = segment_rows(lengths, table)

@@ -4,9 +4,9 @@ A snapshot lists the manifests of an array, in their order. The bytes of their f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from frazil import _kernel
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    FileBytes = bytes | bytearray | memoryview | _kernel.Segment
+FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
 Number = TypeVar("Number", bound=np.integer)
 Columns = NDArray[np.int64]
@@ -30,6 +29,7 @@ NO_FLAGS: Final[Mapping[bytes, bytes]] = {}
 
 _NO_TEXT: Final[Octets] = np.frombuffer(b"", np.uint8)
 _NO_STARTS: Final[Columns] = np.frombuffer(bytes(8), np.int64)
+_FIRST_ROW: Final[Columns] = np.frombuffer(bytes(8), np.int64)
 _NODE_LIMIT: Final = 2**32
 _INT64_MAX: Final = 2**63 - 1
 
@@ -115,7 +115,7 @@ def node_manifest(
     return Manifest(
         NO_FLAGS,
         _filled(count, node, np.uint32),
-        np.arange(0, (count + 1) * rank, rank) if rank else np.zeros(count + 1, np.int64),
+        np.array([0, rank]) if count == 1 else np.arange(count + 1) * rank,
         np.ascontiguousarray(coordinates).reshape(-1),
         kinds,
         ids,
@@ -175,8 +175,15 @@ def join_manifests(
     """All references of several manifests, at least one, sorted. If two have the same key, that of the later manifest is used. Flags and checks are
     arguments."""
     joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
-    starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
-    for part, (row, inline, number, text) in zip(manifests, _positions_before(manifests), strict=True):
+    before = manifests[0]
+    starts, offsets, locations, texts = [before.starts], [before.offsets], [before.locations], [before.location_starts]
+    row = inline = number = text = 0
+    for part in manifests[1:]:
+        row += before.coordinates.size
+        inline += before.inline.size
+        number += before.location_starts.size - 1
+        text += before.location_text.size
+        before = part
         starts.append(part.starts[1:] + row)
         offsets.append(np.where(part.kinds == INLINE, part.offsets + inline, part.offsets) if inline else part.offsets)
         locations.append(np.where(part.locations < 0, -1, part.locations + number) if number else part.locations)
@@ -185,17 +192,6 @@ def join_manifests(
     joined["locations"] = np.concatenate(locations).astype(np.int32, copy=False)
     joined["location_starts"] = np.concatenate(texts)
     return order_manifest(manifests[0]._replace(flags=flags, checks=checks, **joined))
-
-
-def _positions_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
-    """For each manifest the number of coordinates, inline bytes, locations and bytes of locations in those before it."""
-    coordinates = inline = locations = text = 0
-    for part in manifests:
-        yield coordinates, inline, locations, text
-        coordinates += part.coordinates.size
-        inline += part.inline.size
-        locations += part.location_starts.size - 1
-        text += part.location_text.size
 
 
 _SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
@@ -227,7 +223,7 @@ def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Co
     (int64[m, d]). Other rows do not belong to the array: the alpha library put some there by mistake."""
     found = rows_of_node(manifest, node)
     if found.stop - found.start == manifest.size == 1 and manifest.coordinates.size == rank:  # as most overlays
-        return np.arange(1), manifest.coordinates.reshape(1, rank)
+        return _FIRST_ROW, manifest.coordinates.reshape(1, rank)
     starts = manifest.starts[found.start : found.stop + 1]
     right = starts[1:] - starts[:-1] == rank
     if np.count_nonzero(right) == right.size:  # all() takes eight times as long

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId
 from frazil.formats.json_values import Json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class ManifestReference(Record):

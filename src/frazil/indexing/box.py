@@ -60,29 +60,26 @@ class BatchAxis:
 class BoxChunks:
     """Chunks of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
 
-    index, entries, runs  as in the kernel's decode_chunks and encode_chunks
-    offsets               int64[m + 1]: chunks offsets[i]:offsets[i + 1] are of shard rows[i]
-    rows                  int64[m]: rows of batch.shards
-    count                 n, the number of chunks"""
+    elements  index, entries, runs, as in the kernel's decode_chunks and encode_chunks
+    offsets   int64[m + 1]: chunks offsets[i]:offsets[i + 1] are of shard rows[i]
+    rows      int64[m]: rows of batch.shards
+    count     n, the number of chunks"""
 
-    __slots__ = ("_axes", "count", "entries", "index", "offsets", "rows", "runs")
+    __slots__ = ("_axes", "_index", "count", "elements", "offsets", "rows")
 
     def __init__(
         self,
         axes: tuple[BatchAxis, ...],
-        entries: Columns,
-        runs: Columns,
-        index: Columns,
+        elements: tuple[Columns, Columns, Columns],
         rows: Columns,
         offsets: Columns,
     ) -> None:
         self._axes = axes
-        self.entries = entries
-        self.runs = runs
-        self.index = index
+        self.elements = elements
         self.rows = rows
         self.offsets = offsets
-        self.count = index.shape[0]
+        self._index = elements[0]
+        self.count = len(self._index)
 
     def shard_rows(self) -> Columns:
         """int64[n]: for each chunk the number of its shard in `rows` (0 to m - 1)."""
@@ -97,12 +94,12 @@ class BoxChunks:
         if parts:
             column = np.concatenate(parts)
             for dimension in range(len(parts)):
-                total += column[self.index[:, dimension]]
+                total += column[self._index[:, dimension]]
         return total
 
     def coordinates(self, rows: Columns | slice = slice(None)) -> Columns:
         """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
-        index = self.index[rows]
+        index = self._index[rows]
         return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
 
     def whole(self) -> NDArray[np.bool_]:
@@ -111,7 +108,7 @@ class BoxChunks:
         if not all(axis.covers.all() for axis in self._axes):
             column = np.concatenate([axis.covers for axis in self._axes])
             for dimension in range(len(self._axes)):
-                total &= column[self.index[:, dimension]]
+                total &= column[self._index[:, dimension]]
         return total
 
 
@@ -139,9 +136,10 @@ class BoxBatch:
             self._axes = self._plan._columns(self._ranges)
         return self._axes
 
-    def kernel_columns(self) -> list[tuple[object, ...]]:
-        """The axes in the form of the kernel's read_shards."""
-        return [axis.kernel_columns(*of_axis) for axis, of_axis in zip(self._plan.axes, self._ranges, strict=True)]
+    def kernel_columns(self, rows: Columns | None) -> tuple[list[tuple[object, ...]], Columns | None]:
+        """What the kernel's read_shards takes for these rows of `shards` (ascending; None: all): axes, rows."""
+        axes = zip(self._plan.axes, self._ranges, strict=True)
+        return [axis.kernel_columns(*of_axis) for axis, of_axis in axes], rows
 
     def shards_along(self) -> list[Shards]:
         """For each dimension the coordinates of the shards touched, ascending."""
@@ -171,7 +169,7 @@ class BoxBatch:
             else:
                 index = index[rows]
             offsets = _numbered(0, rows.size + 1) if alone else np.array([0, self.chunk_count], np.int64)
-            return BoxChunks(self.axes, entries, runs, index, rows, offsets)
+            return BoxChunks(self.axes, (index, entries, runs), rows, offsets)
         ordinals = _product([_numbered(0, axis.shard.size) for axis in self.axes])
         if rows is None:
             rows = _numbered(0, self.shard_count)
@@ -180,7 +178,7 @@ class BoxBatch:
         index, counts = _expand(ordinals, [axis.starts for axis in self.axes], before)
         offsets = np.zeros(rows.size + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
-        return BoxChunks(self.axes, entries, runs, index, rows, offsets)
+        return BoxChunks(self.axes, (index, entries, runs), rows, offsets)
 
     def _columns(self) -> tuple[Columns, Columns, list[int]]:
         """Entries and runs of all axes, one after the other, and the number of entries before those of each axis."""

@@ -21,19 +21,23 @@ _LARGEST = 2**63 - 1
 class PointChunks:
     """Chunks that hold points, ordered by shard, then by inner position in C order of the array's dimensions.
 
-    first, points  as in the kernel's decode_points and encode_points; equal positions keep the order of the selection
+    elements       first, points, as in the kernel's decode_chunks and encode_chunks; equal positions keep the order of the selection
     offsets, rows  as in BoxChunks
     count          n, the number of chunks"""
 
-    __slots__ = ("_coordinates", "_plan", "count", "first", "offsets", "points", "rows")
+    __slots__ = ("_coordinates", "_plan", "count", "elements", "offsets", "rows")
 
     def __init__(
-        self, plan: PointPlan, coordinates: Columns, first: Columns, points: Columns, rows: Columns, offsets: Columns
+        self,
+        plan: PointPlan,
+        coordinates: Columns,
+        elements: tuple[Columns, Columns],
+        rows: Columns,
+        offsets: Columns,
     ) -> None:
         self._plan = plan
         self._coordinates = coordinates
-        self.first = first
-        self.points = points
+        self.elements = elements
         self.rows = rows
         self.offsets = offsets
         self.count = coordinates.shape[0]
@@ -64,15 +68,18 @@ class PointChunks:
 
     def whole_inside(self) -> NDArray[np.bool_]:
         """bool[n]: every element of the chunk inside the array is selected."""
-        elements = np.ones(self.count, np.float64)  # of a chunk; float64 is exact for all possible counts of points
+        (first, points), elements = (
+            self.elements,
+            np.ones(self.count, np.float64),
+        )  # of a chunk; float64 is exact for all possible counts of points
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
             elements *= np.minimum(length - self._coordinates[:, dimension] * extent, extent)
-        whole = np.diff(self.first) >= elements
+        whole = np.diff(first) >= elements
         full = np.flatnonzero(whole)  # enough points; they must also be distinct
         if not full.size:
             return whole
-        counts = np.diff(self.first)[full]
-        positions = self.points[spread(self.first[full], counts), 0]
+        counts = np.diff(first)[full]
+        positions = points[spread(first[full], counts), 0]
         positions = positions[np.lexsort((positions, np.repeat(full, counts)))]
         begin = _before(counts)[:-1]
         another = np.append(True, positions[1:] != positions[:-1])
@@ -114,19 +121,19 @@ class PointBatch:
             rows = np.arange(self.shard_count, dtype=np.int64)
             first = plan.first[low : high + 1]
             points = plan.points[int(first[0]) : int(first[-1])]
-            return PointChunks(plan, plan.chunks[low:high], first - first[0], points, rows, self._offsets)
+            return PointChunks(plan, plan.chunks[low:high], (first - first[0], points), rows, self._offsets)
         counts = np.diff(self._offsets)[rows]
         numbers = spread(self._offsets[rows], counts) + low
         begin = plan.first[numbers]
         of_chunk = plan.first[numbers + 1] - begin
         points = plan.points[spread(begin, of_chunk)]
-        return PointChunks(plan, plan.chunks[numbers], _before(of_chunk), points, rows, _before(counts))
+        return PointChunks(plan, plan.chunks[numbers], (_before(of_chunk), points), rows, _before(counts))
 
     def kernel_columns(self, rows: Columns | None) -> tuple[Columns, Columns, Columns, Columns, Columns]:
-        """The arguments of the kernel's read_shard_points for these rows of `shards`: shards, offsets, chunks, first, points."""
+        """As BoxBatch.kernel_columns: shards, offsets, chunks, first, points."""
         chunks = self.chunks(rows)
         shards = self.shards if rows is None else self.shards[rows]
-        return shards, chunks.offsets, chunks.coordinates(), chunks.first, chunks.points
+        return shards, chunks.offsets, chunks.coordinates(), *chunks.elements
 
     def whole_shards(self) -> NDArray[np.bool_]:
         """bool[s]: every element of the shard inside the array is selected (always False in a part of a shard)."""
@@ -148,7 +155,7 @@ class PointBatch:
 
     def result_index(self, rows: Columns | None = None) -> Columns:
         """int64[p]: positions in the one-dimensional result of the points of these rows of `shards` (None: all)."""
-        return self.chunks(rows).points[:, 1]
+        return self.chunks(rows).elements[1][:, 1]
 
 
 class PointPlan:

@@ -4,6 +4,7 @@ Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from frazil.base.record import Record
 from frazil.metadata.draft.extensions import DraftExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
+from frazil.metadata.value import Value
 
 Metadata = ArrayMetadata | GroupMetadata
 
@@ -36,66 +38,86 @@ class Candidate(Record):
     group: bool = False
 
 
-class Layout(Protocol):
-    """The keys of a hierarchy in one dialect; a frozen value that can be pickled. Paths are normalised, "" is the root.
+class Layout(Value, ABC):
+    """The keys of a hierarchy in one dialect; a frozen value that can be pickled. By default one document for each node. Paths are normalised, "" is the root.
 
     zarr_format      the dialect, under its name for users
     implicit_groups  whether groups need no document
     at_once          whether one listing of documents_prefix shows all nodes below; else each level needs its own listing"""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def zarr_format(self) -> ZarrFormat: ...
 
     @property
-    def implicit_groups(self) -> bool: ...
+    def implicit_groups(self) -> bool:
+        return False
 
     @property
-    def at_once(self) -> bool: ...
+    def at_once(self) -> bool:
+        return False
 
     def entry(self) -> tuple[str, bytes] | None:
         """Key and value of a document of the hierarchy itself, if it has one."""
+        return None
 
     def has_entry(self, value: bytes) -> bool:
         """Whether a value found at that key is equivalent."""
+        return False
 
+    @abstractmethod
     def check_name(self, name: str) -> str:
         """The name itself, if a node may have it; InvalidInputError otherwise."""
 
+    @abstractmethod
     def document_keys(self, path: str) -> tuple[str, ...]:
         """The possible keys of a node's document, in order of precedence."""
 
+    @abstractmethod
     def document_key(self, path: str, kind: type[Metadata]) -> str:
         """The key of the document of a node of this kind."""
 
     def attributes_key(self, path: str) -> str | None:
         """The key of the attributes of a node; None if they are in its document."""
+        return None
 
     def copies_key(self, path: str) -> str | None:
         """The key of the copies of the documents below a group; None if they are in its document."""
+        return None
 
+    @abstractmethod
     def documents_prefix(self, path: str) -> str:
         """The prefix of all documents of nodes below this one."""
 
+    @abstractmethod
     def data_prefix(self, path: str) -> str:
         """The prefix of an array's chunks."""
 
     def prefixes(self, path: str) -> tuple[str, ...]:
         """The prefixes of everything below a node: nodes, and chunks."""
+        return (self.data_prefix(path),)
 
+    @abstractmethod
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
         """The direct members in one level of documents_prefix, sorted."""
 
+    @abstractmethod
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
         """All nodes below in the keys of documents_prefix, depth first, each level sorted; only if at_once."""
 
+    @abstractmethod
     def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         """The metadata of a document, and of the document of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
 
     def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
         """Lets `parse` return this metadata for the document that was emitted for it. A dialect without such a cache does nothing."""
 
+    @abstractmethod
     def emit(self, metadata: Metadata) -> bytes:
         """The document; MetadataError if the dialect cannot express it."""
 
     def emit_attributes(self, metadata: Metadata) -> bytes | None:
         """The document of the attributes; None if they are in the other one, or there are none."""
+        return None

@@ -69,7 +69,7 @@ def entries_of_prefix(store: Store, prefix: str, *, recursive: bool = False, siz
             yield from keys
             keys.clear()
     if empty:
-        raise NotFoundError(f"nothing is there in {store!r}", path=prefix or "/", hint="check the location")
+        raise NotFoundError(f"nothing is there in {store}", path=prefix or "/", hint="check the location")
     yield from keys
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 
 from frazil.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from frazil.operations.window import Window
+from frazil.operations.window import Window
 
 
 def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object], piece_bytes: int = 2**25) -> None:

@@ -19,6 +19,7 @@ from frazil.base.record import Record
 from frazil.operations.window import Values
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
+_TEXT_PIECE: Final = 2**20  # planned bytes of text that are read at once; at least one row of chunks
 _SAMPLED: Final = 1000  # elements of a chunk whose length is looked at
 _ARENA: Final = 1.25  # memory of NumPy's strings for each byte of text
 _OF_SHARDS: Final = 0.25  # the weight of opening a shard again, relative to reading a chunk again
@@ -68,11 +69,13 @@ class SlabPlan(Record):
 
 
 class Slab(Record):
-    """values: of the box of the array, which consists of whole blocks; valid until the next slab is requested. number: counted from 0."""
+    """values: of the box of the array, which consists of whole blocks; valid until the next slab is requested. number: counted from 0.
+    last: False if the next slab has the same number: text that is longer than planned is given in several parts"""
 
     number: int
     box: tuple[slice, ...]
     values: Values
+    last: bool = True
 
 
 def plan_slabs(
@@ -115,10 +118,16 @@ def element_nbytes(array: Array) -> int:
             for start, chunk, length in zip(starts, array.chunks, array.shape, strict=True)
         ]
         found = np.asarray(array.read(tuple(box))).reshape(-1)
-        some = found[:: max(found.size // _SAMPLED, 1)].tolist()
-        sizes = [len(one.encode() if isinstance(one, str) else one or b"") for one in some]
-        most = max(most, sum(sizes) / len(sizes))
-    return itemsize + int(most * _ARENA)
+        some = found[:: max(found.size // _SAMPLED, 1)]
+        most = max(most, text_nbytes(some) / some.size)
+    return itemsize + int(most)
+
+
+def text_nbytes(values: Values) -> int:
+    """Memory of the text and bytes of elements of any length, about."""
+    return int(
+        _ARENA * sum([len(one.encode() if isinstance(one, str) else one or b"") for one in values.reshape(-1).tolist()])
+    )
 
 
 _Grids = list[tuple[tuple[int, ...], float]]
@@ -259,19 +268,35 @@ def _read_column(
     # a second thread does not receive Ctrl-C: it checks `ended` between pieces
     row = array.dtype.itemsize * max(prod(extents) // rows, 1)
     piece = length if ended is None else max(_PIECE // (row * array.chunks[axis]), 1) * array.chunks[axis]
+    is_text, held = array.dtype.kind in "OT", 0
+    if is_text:  # its length is known after it was read: by whole chunks, few at once
+        least = max(plan.blocks[axis], array.chunks[axis])
+        piece = least * max(min(_TEXT_PIECE, plan.nbytes // 16) * rows // (plan.nbytes * least), 1)
     base = read = starts[0]
+    turn = number
     for at, end in enumerate(starts[1:], number):
-        buffer = buffers[at % len(buffers)]
+        buffer = buffers[turn % len(buffers)]
         while read < end:
             if ended is not None and ended.is_set():
                 return
             stop = min(length, (read // step + 1) * step, (read // piece + 1) * piece)
-            box = (*column[:axis], slice(read, stop), *column[axis + 1 :])
-            array.read(box, out=buffer[(*along, slice(read - base, stop - base))])
+            part = buffer[(*along, slice(read - base, stop - base))]
+            array.read((*column[:axis], slice(read, stop), *column[axis + 1 :]), out=part)
             read = stop
+            held += text_nbytes(part) if is_text else 0
+            blocks_end = read // plan.blocks[axis] * plan.blocks[axis]
+            if held > plan.nbytes and base < blocks_end < end:
+                values = buffer[(*along, slice(0, blocks_end - base))]
+                yield Slab(at, (*column[:axis], slice(base, blocks_end), *column[axis + 1 :]), values, last=False)
+                turn, held = turn + 1, 0
+                buffer = buffers[turn % len(buffers)]
+                buffer[...] = buffer.dtype.type()  # frees its text
+                base = read = blocks_end  # rows behind the last whole block are read again
         values = buffer[(*along, slice(0, end - base))]
         yield Slab(at, (*column[:axis], slice(base, end), *column[axis + 1 :]), values)
+        turn += 1
         kept = buffer[(*along, slice(end - base, read - base))]
         if kept.size:
-            buffers[(at + 1) % len(buffers)][(*along, slice(0, read - end))] = kept.copy()
+            buffers[turn % len(buffers)][(*along, slice(0, read - end))] = kept.copy()
+        held = text_nbytes(kept) if is_text else 0
         base = end

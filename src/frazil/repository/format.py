@@ -15,9 +15,6 @@ from frazil.formats.nodes import ManifestReference, Node, Nodes, NodeSnapshot
 from frazil.formats.snapshots import Snapshot, SnapshotInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
     from frazil.errors import FrazilError
     from frazil.formats.json_values import Json
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
     from frazil.metadata.registry import MetadataExtensions
     from frazil.stores.caches.byte_cache import ByteCache
     from frazil.stores.store import Store
+    from frazil.stores.values import Columns
 
-    Columns = NDArray[np.int64]
     Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 Outcome: TypeAlias = Literal["committed", "taken", "unknown"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.errors import FormatError, StoreError
-
-if TYPE_CHECKING:
-    from frazil.stores.store import Store
+from frazil.stores.store import Store
 
 _NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
 

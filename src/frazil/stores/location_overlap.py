@@ -62,13 +62,5 @@ def check_no_overlap(source: tuple[object, str], destination: tuple[object, str]
 
 
 def shown(store: Store, root: str) -> str:
-    """A location as a user would name it, where it has such a name."""
-    if isinstance(store, LocalStore):
-        return os.path.join(store.path, root).rstrip("/") or "/"
-    if isinstance(store, MemoryStore) and store.name is not None:
-        return f"memory://{store.name}/{root}".rstrip("/")
-    if isinstance(store, ObjectStore):
-        return f"{store.url}/{root}".rstrip("/")
-    if isinstance(store, ZipStore):
-        return f"{store.path}/{root}".rstrip("/")
-    return f"{store!r} {root}".rstrip().removesuffix("/")
+    """A location as a user would name it."""
+    return f"{str(store).rstrip('/')}/{root}".rstrip("/") or "/"

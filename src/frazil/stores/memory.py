@@ -101,6 +101,9 @@ class MemoryStore(Store):
     def __repr__(self) -> str:
         return "MemoryStore()" if self.name is None else f"MemoryStore({self.name!r})"
 
+    def __str__(self) -> str:
+        return repr(self) if self.name is None else f"memory://{self.name}"
+
     def __reduce__(self) -> tuple[object, ...]:
         if self.name is not None:
             return MemoryStore, (self.name,)

@@ -58,6 +58,10 @@ class Store(StorePort):
 
     __slots__ = ()
 
+    def __str__(self) -> str:
+        """The location as a user would name it, for messages. The repr, where a store has no such name."""
+        return repr(self)
+
     def close(self) -> None:
         """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""
 
@@ -352,5 +356,5 @@ class Store(StorePort):
         if getattr(can, capability):
             return
         if capability == "writable" or (capability == "erasable" and not can.writable):
-            raise ReadOnlyError(f"{self!r} can only be read", hint="open it for writing")
-        raise StoreError(f"{self!r} is not {capability}")
+            raise ReadOnlyError(f"{self} can only be read", hint="open it for writing")
+        raise StoreError(f"{self} is not {capability}")

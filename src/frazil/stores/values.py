@@ -179,7 +179,9 @@ def pages(keys: Sequence[str]) -> Iterator[slice]:
 def whole_spans(count: int, length: int = -1) -> Columns:
     """The spans of whole objects, or of their first bytes."""
     spans = np.zeros((count, 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(count), length
+    spans[:, 2] = length
+    if count > 1:
+        spans[:, 0] = np.arange(count)
     return spans
 
 
@@ -274,10 +276,8 @@ def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None]
 def pieces_of(values: Sequence[Buffer]) -> Pieces:
     """Whole values, one piece each. Raises InvalidInputError for a value that is not a buffer of bytes."""
     buffers = [flat_buffer(value) for value in values]
-    rows = np.zeros((len(buffers), 3), np.int64)
-    for i, buffer in enumerate(buffers):
-        rows[i, 0], rows[i, 2] = -1 - i, len(buffer)
-    return Pieces(Sources(None, buffers), rows, np.arange(len(buffers) + 1, dtype=np.int64))
+    rows = np.array([(-1 - i, 0, len(buffer)) for i, buffer in enumerate(buffers)], np.int64)
+    return Pieces(Sources(None, buffers), rows.reshape(len(buffers), 3), np.array(range(len(buffers) + 1), np.int64))
 
 
 def flat_buffer(value: Buffer) -> bytes | memoryview:

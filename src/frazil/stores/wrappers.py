@@ -22,6 +22,9 @@ class WrappedStore(Store, PartialWriter):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"
 
+    def __str__(self) -> str:
+        return str(self.inner)
+
     @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities

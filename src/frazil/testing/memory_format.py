@@ -87,7 +87,7 @@ class MemoryFormat(AlphaSnapshots):
     def _state(self) -> tuple[_State, Version]:
         found = self.store.get_versioned(self.key(_NAME))
         if found is None or found[1] is None:
-            raise NotFoundError(f"there is no repository here: {self.store!r}", hint="Repository.create makes one")
+            raise NotFoundError(f"there is no repository here: {self.store}", hint="Repository.create makes one")
         try:
             plain = json.loads(found[0])
             branches = {name: (number, snapshot) for name, (number, snapshot) in plain.pop("branches").items()}

@@ -76,6 +76,15 @@ def test_times_without_a_fill_value_are_nat_in_both(tmp_path: Path) -> None:
             assert np.isnat(library.open_array(path, mode="r")[...]).all()
 
 
+def test_values_of_a_dict_are_bytes() -> None:
+    ours: dict[str, Any] = {}
+    theirs: dict[str, Any] = {}
+    frazil.create_array(store=ours, data=np.arange(3))
+    zarr.create_array(store=theirs, data=np.arange(3))
+    assert {type(value) for value in ours.values()} == {bytes} and ours.keys() == theirs.keys()
+    assert json.loads(ours["zarr.json"])["shape"] == json.loads(theirs["zarr.json"].to_bytes())["shape"] == [3]
+
+
 def test_arrays_without_dimensions_have_no_rows() -> None:
     ours, theirs = (library.create_array({}, shape=(), dtype="f8") for library in (frazil, zarr))
     assert list(theirs) == [] and theirs.append(1) == ()

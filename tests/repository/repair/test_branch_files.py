@@ -135,3 +135,21 @@ def test_all_files_of_a_branch_are_gone(tmp_path: Path, branch: str) -> None:
         root["a"][0] = 98
     repo.garbage_collect(now=True)
     assert frazil.Repository.open(location).verify(decode=True).ok
+
+
+def test_a_tag_whose_snapshot_stays_damaged(tmp_path: Path) -> None:
+    """It stops collections, also after all repairs, until its folder is removed by hand (docs/maintenance.md)."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    repo.create_tag("damaged", "main")
+    newest(location, "manifests").write_bytes(b"")
+    repo = frazil.Repository.open(location)
+    assert not repo.repair(accept_loss=True, history=True).ok
+    assert {problem.ref for problem in repo.verify().problems} == {"tag damaged"}
+    with pytest.raises(FormatError):
+        repo.garbage_collect(now=True)
+    shutil.rmtree(location / "refs" / "tag.damaged")
+    repo = frazil.Repository.open(location)
+    assert repo.verify().ok
+    repo.garbage_collect(now=True)
+    assert repo.verify(decode=True).ok

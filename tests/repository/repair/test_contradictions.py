@@ -176,6 +176,12 @@ def test_a_list_of_ancestors_that_nothing_tells() -> None:
     repo.garbage_collect(now=True)
     assert [commit.id for commit in repo.history("v1")] == [lost]
     assert len(list(repo.history())) == 5
+    repo.create_branch("next", "v1")  # a history that continues there ends there, too
+    for number in range(10):
+        with repo.transaction("next", message="next") as root:
+            root["a"][0] = number
+        assert repo.verify().ok
+    assert len(list(repo.history("next"))) == 11
 
 
 def test_a_history_with_another_parent() -> None:

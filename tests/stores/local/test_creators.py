@@ -323,7 +323,7 @@ def test_a_removed_root_is_made_again(tmp_path: Path) -> None:
     assert store.list() == ["b/c"]
 
 
-@pytest.mark.parametrize("lacks", [*WAYS, ("syncing",)])
+@pytest.mark.parametrize("lacks", [*WAYS, ("syncing",), ("writing before a sync",)])
 @pytest.mark.parametrize("sync", [False, True])
 def test_many_are_created_in_one_call(tmp_path: Path, sync: bool, lacks: tuple[str, ...]) -> None:
     """Like each by itself: in several folders, created if missing, and with some names taken."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import obstore
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,17 @@ from tests.stores.local_disks import fork
 from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores import Capabilities, Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
+from frazil.stores import (
+    Capabilities,
+    Columns,
+    Fetched,
+    LocalStore,
+    MemoryStore,
+    ObjectStore,
+    Store,
+    Version,
+    WrappedStore,
+)
 from frazil.stores.local import new_files as files_module
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.value_copies import put_parts
@@ -339,3 +350,21 @@ def test_many_threads_copy_into_the_same_folders(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert {key: target.get(key) for key in target.list()} == {name: name.encode() for name in names}
+
+
+@pytest.mark.parametrize("kind", ["local", "bucket"])
+@pytest.mark.parametrize("error", [OSError("file is truncated"), ValueError("no such codec"), KeyboardInterrupt()])
+def test_errors_of_parts_are_not_those_of_the_store(kind: str, error: BaseException, tmp_path: Path) -> None:
+    """They were reported as failures to write, without their text."""
+    store = LocalStore(tmp_path) if kind == "local" else ObjectStore(obstore.store.MemoryStore())
+    store.set("a", b"old")
+
+    def parts() -> Iterator[bytes]:
+        yield b"1"
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        put_parts(store, "a", 2, parts())
+    assert caught.value is error
+    assert store.get("a") == b"old"
+    assert store.list() == ["a"]

@@ -25,13 +25,12 @@ from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.verify import Depth, check
 from frazil.repository.verification.virtual_files import VirtualFiles
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.api.session import Session
-
-    Columns = NDArray[np.int64]
 
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 

@@ -118,7 +118,7 @@ def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | 
     copies = None if location.nodes is not None else copies_at(location, group)
     if copies is None:
         raise NotFoundError(
-            f"the group has no consolidated metadata in {location.store!r}",
+            f"the group has no consolidated metadata in {location.store}",
             key=location.layout.document_keys(location.path)[0],
             path=location.path or "/",
             hint="frazil.consolidate_metadata writes it; frazil.open_group does not need it",

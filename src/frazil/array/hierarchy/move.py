@@ -52,10 +52,10 @@ def move_node(location: NodeLocation, to: str) -> None:
 def _check_store(store: Store) -> None:
     can = store.capabilities
     if not can.writable:
-        raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing")
+        raise ReadOnlyError(f"{store} can only be read", hint="open it for writing")
     for capability, has in (("listable", can.listable), ("erasable", can.erasable)):
         if not has:
-            raise StoreError(f"{store!r} is not {capability}, so nodes in it cannot be renamed")
+            raise StoreError(f"{store} is not {capability}, so nodes in it cannot be renamed")
 
 
 def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:

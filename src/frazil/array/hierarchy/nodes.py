@@ -94,7 +94,7 @@ class NodeLocation(Record):
             raise ReadOnlyError(f"{self} was opened for reading", path=self.path or "/", hint='open it with mode="r+"')
 
     def __str__(self) -> str:
-        return f"{self.store!r}" + (f" /{self.path}" if self.path else "")
+        return f"{self.store}/{self.path}".rstrip("/")
 
 
 def no_transformers(location: NodeLocation) -> InvalidInputError:
@@ -112,7 +112,7 @@ def no_transformers(location: NodeLocation) -> InvalidInputError:
 def missing(location: NodeLocation) -> NotFoundError:
     """The error for a location without a node."""
     return NotFoundError(
-        f"there is no array or group in {location.store!r}",
+        f"there is no array or group in {location.store}",
         key=location.layout.document_keys(location.path)[0],
         path=location.path or "/",
         hint="check the location",
@@ -151,7 +151,7 @@ def _is_implied(location: NodeLocation) -> bool:
         return True
     if not store.capabilities.listable:
         raise StoreError(
-            f"{store!r} is not listable, and only a listing shows whether there is a group without a document",
+            f"{store} is not listable, and only a listing shows whether there is a group without a document",
             path=location.path,
             hint="open nodes below it by their whole path, or use create_group, which gives the group a document",
         )
@@ -481,7 +481,7 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
 def already_there(store: Store, path: str) -> AlreadyExistsError:
     """The error for a path that is taken."""
     return AlreadyExistsError(
-        f"something already exists in {store!r}",
+        f"something already exists in {store}",
         path=path or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

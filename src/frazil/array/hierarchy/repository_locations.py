@@ -47,7 +47,7 @@ def check_none_below(store: Store, prefix: str) -> None:
     """Raises AlreadyExistsError where a repository is at or below a prefix that is to be overwritten; StoreError."""
     if (below := _repository_below(store, prefix)) is not None:
         raise AlreadyExistsError(
-            f"a repository would be overwritten in {store!r}",
+            f"a repository would be overwritten in {store}",
             path=below,
             hint="choose another location; the history of a repository is never overwritten",
         )
@@ -63,7 +63,7 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
     for count in reversed(range(len(parts))):
         below = "/".join([*parts[:count], ""]) if count else ""
         if is_repository(store, below):
-            return Outer(f"{store!r} {below}".rstrip(), "/".join(parts[count:]))
+            return Outer(f"{store}/{below}".rstrip("/"), "/".join(parts[count:]))
     if isinstance(store, zip_store.ZipStore) and store.file is not None:
         return _outer_folder(store.file)
     return None

@@ -260,7 +260,7 @@ def _is_bare(store: Store, prefix: str) -> bool:
     Raises StoreError where the store cannot list: chunks in the other location would read as fill values."""
     if not store.capabilities.listable:
         raise StoreError(
-            f"{store!r} is not listable, and only a listing shows where a prototype of 2020 keeps its chunks",
+            f"{store} is not listable, and only a listing shows where a prototype of 2020 keeps its chunks",
             path=prefix[:-1] or "/",
             hint="open it where it can be listed, or convert it there to another dialect",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,56 +21,14 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
-    from typing import Protocol, Self
+    from typing import Self
 
     from numpy.typing import ArrayLike, NDArray
 
-    from frazil.array.attributes import Attributes
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.v2 import documents as v2_documents
-    from frazil.stores.store import Store
-
-    class Selectable(Protocol):
-        """The members of an array that this module needs."""
-
-        @property
-        def path(self) -> str: ...
-        @property
-        def store(self) -> Store: ...
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        @property
-        def dtype(self) -> np.dtype[np.generic]: ...
-        @property
-        def nbytes(self) -> int: ...
-        @property
-        def nchunks(self) -> int: ...
-        @property
-        def chunks(self) -> tuple[int, ...]: ...
-        @property
-        def shards(self) -> tuple[int, ...] | None: ...
-        @property
-        def metadata(self) -> ArrayMetadata: ...
-        @property
-        def cdata_shape(self) -> tuple[int, ...]: ...
-        @property
-        def codecs(self) -> tuple[Codec, ...]: ...
-        @property
-        def attrs(self) -> Attributes: ...
-        @property
-        def oindex(self) -> Indexer: ...
-        @property
-        def vindex(self) -> Indexer: ...
-        @property
-        def blocks(self) -> Indexer: ...
-        def __getitem__(self, selection: object, /) -> Values | np.generic: ...
-        def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
-        def read(self, selection: object = ..., *, out: Values | None = None) -> Values: ...
-
-    SelectableT = TypeVar("SelectableT", bound=Selectable)
-
 else:
     missing_names = LateModule("frazil.base.missing_names")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
@@ -80,7 +38,7 @@ else:
 
 Values: TypeAlias = "NDArray[np.generic]"
 Fields: TypeAlias = str | Sequence[str] | None
-Target: TypeAlias = "Selectable | Indexer"
+Target: TypeAlias = "ZarrArray | Indexer"
 
 
 class ArrayConfig(Record):
@@ -132,76 +90,100 @@ class ZarrArray(ZarrNode):
 
     __slots__ = ()
 
-    def _repr_html_(self: Selectable) -> str:
+    if TYPE_CHECKING:  # the members of Array that are needed here
+
+        @property
+        def metadata(self) -> ArrayMetadata: ...
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> np.dtype[np.generic]: ...
+        @property
+        def chunks(self) -> tuple[int, ...]: ...
+        @property
+        def shards(self) -> tuple[int, ...] | None: ...
+        @property
+        def codecs(self) -> tuple[Codec, ...]: ...
+        @property
+        def oindex(self) -> Indexer: ...
+        @property
+        def vindex(self) -> Indexer: ...
+        @property
+        def blocks(self) -> Indexer: ...
+        def __getitem__(self, selection: object, /) -> Values | np.generic: ...
+        def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
+        def read(self, selection: object = ..., *, out: Values | None = None) -> Values: ...
+
+    def _repr_html_(self) -> str:
         return html.array_html(self.metadata, self)
 
     # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
-    def size(self: Selectable) -> int:
+    def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
     @property
-    def nbytes(self: Selectable) -> int:
+    def nbytes(self) -> int:
         """Bytes of all elements, decoded."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
-    def nchunks(self: Selectable) -> int:
+    def nchunks(self) -> int:
         """Number of chunks (innermost ones) that the array is made of, stored or not."""
         return prod(self.cdata_shape)
 
     @property
-    def itemsize(self: Selectable) -> int:
+    def itemsize(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
 
     @property
-    def order(self: Selectable) -> Literal["C", "F"]:
+    def order(self) -> Literal["C", "F"]:
         """Order of the elements of a stored chunk of Zarr v2; always C in Zarr v3, where a codec transposes. Results are in C order."""
         column_major = self.metadata.zarr_format == 2 and v2_documents.node_document(self.metadata)["order"] == "F"
         return "F" if column_major else "C"
 
     @property
-    def filters(self: Selectable) -> tuple[ArrayToArray, ...]:
+    def filters(self) -> tuple[ArrayToArray, ...]:
         """The array-to-array codecs of a chunk; of an inner chunk, where there are shards."""
         return tuple([codec for codec in self.codecs if isinstance(codec, ArrayToArray)])
 
     @property
-    def serializer(self: Selectable) -> ArrayToBytes:
+    def serializer(self) -> ArrayToBytes:
         """The array-to-bytes codec of a chunk; of an inner chunk, where there are shards."""
         return next(codec for codec in self.codecs if isinstance(codec, ArrayToBytes))
 
     @property
-    def compressors(self: Selectable) -> tuple[BytesToBytes, ...]:
+    def compressors(self) -> tuple[BytesToBytes, ...]:
         """The bytes-to-bytes codecs of a chunk; of an inner chunk, where there are shards."""
         return tuple([codec for codec in self.codecs if isinstance(codec, BytesToBytes)])
 
     @property
-    def compressor(self: Selectable) -> BytesToBytes | None:
+    def compressor(self) -> BytesToBytes | None:
         """The first of `compressors`, as zarr-python 2 has only one; None where there are none."""
         return next((codec for codec in self.codecs if isinstance(codec, BytesToBytes)), None)
 
     @property
-    def cdata_shape(self: Selectable) -> tuple[int, ...]:
+    def cdata_shape(self) -> tuple[int, ...]:
         """Number of chunks (innermost ones) along each dimension."""
         return chunk_counts(self.shape, self.metadata.chunk_grid, self.chunks, sharded=self.shards is not None)
 
     @property
-    def read_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """Lengths of the chunks (innermost ones) along each dimension, cut at the end of the array."""
         if self.shards is None:
             return chunk_lengths(self.shape, self.metadata.chunk_grid)
         return chunk_lengths(self.shape, RegularGrid(self.chunks))
 
     @property
-    def write_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """The same for shards; for chunks, where there are no shards."""
         return chunk_lengths(self.shape, self.metadata.chunk_grid)
 
     @property
-    def lazy(self: Selectable) -> lazy_view.LazyView:
+    def lazy(self) -> lazy_view.LazyView:
         """A view whose selections compose without reading: `a.lazy[10:20][::-2]`. np.asarray reads it, assignment writes through."""
         return lazy_view.LazyView.of(self)
 
@@ -210,7 +192,7 @@ class ZarrArray(ZarrNode):
         """The settings of zarr-python, which are the same for all arrays here."""
         return ArrayConfig()
 
-    def with_config(self: SelectableT, config: object) -> SelectableT:  # noqa: PYI019 (a Selectable)
+    def with_config(self, config: object) -> Self:
         """The array itself: the settings of zarr-python are checked, and have no effect. Raises InvalidInputError."""
         zarr_arguments.check_settings({"config": config})
         return self
@@ -218,56 +200,52 @@ class ZarrArray(ZarrNode):
     # --- selections by the name of their kind --------------------------------------------------------------------------------------
 
     def get_basic_selection(
-        self: Selectable, selection: object = ..., *, out: Values | None = None, fields: Fields = None
+        self, selection: object = ..., *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a[selection]: integers and slices. out: receives the result; fields: of a structured data type. Raises SelectionError, DataError, StoreError."""
         return _get(self, self, selection, out, fields)
 
-    def set_basic_selection(self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
+    def set_basic_selection(self, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a[selection] = value."""
         _set(self, self, selection, value, fields)
 
     def get_orthogonal_selection(
-        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+        self, selection: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.oindex[selection]."""
         return _get(self, self.oindex, selection, out, fields)
 
-    def set_orthogonal_selection(
-        self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None
-    ) -> None:
+    def set_orthogonal_selection(self, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.oindex[selection] = value."""
         _set(self, self.oindex, selection, value, fields)
 
     def get_coordinate_selection(
-        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+        self, selection: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.vindex[selection], where the selection is one integer array for each dimension."""
         return _get(self, self.vindex, selection, out, fields)
 
-    def set_coordinate_selection(
-        self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None
-    ) -> None:
+    def set_coordinate_selection(self, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.vindex[selection] = value, where the selection is one integer array for each dimension."""
         _set(self, self.vindex, selection, value, fields)
 
     def get_mask_selection(
-        self: Selectable, mask: object, *, out: Values | None = None, fields: Fields = None
+        self, mask: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.vindex[mask], where the mask has the array's shape."""
         return _get(self, self.vindex, _mask(self, mask), out, fields)
 
-    def set_mask_selection(self: Selectable, mask: object, value: ArrayLike, *, fields: Fields = None) -> None:
+    def set_mask_selection(self, mask: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.vindex[mask] = value, where the mask has the array's shape."""
         _set(self, self.vindex, _mask(self, mask), value, fields)
 
     def get_block_selection(
-        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+        self, selection: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.blocks[selection]."""
         return _get(self, self.blocks, selection, out, fields)
 
-    def set_block_selection(self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
+    def set_block_selection(self, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.blocks[selection] = value."""
         _set(self, self.blocks, selection, value, fields)
 
@@ -306,7 +284,7 @@ def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[
 
 
 def _get(
-    array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
+    array: ZarrArray, target: Target, selection: object, out: Values | None, fields: Fields
 ) -> Values | np.generic:
     """With fields and `out` all fields are read first, into memory beside `out`."""
     names = None if fields is None else field_names(array.dtype, fields, array.path or "/")
@@ -323,7 +301,7 @@ def _get(
     return out
 
 
-def _set(array: Selectable, target: Target, selection: object, value: ArrayLike, fields: Fields) -> None:
+def _set(array: ZarrArray, target: Target, selection: object, value: ArrayLike, fields: Fields) -> None:
     """With fields, the other fields of the elements are read and written again."""
     if fields is None:
         target[selection] = value
@@ -340,7 +318,7 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
     target[selection] = elements
 
 
-def _mask(array: Selectable, mask: object) -> object:
+def _mask(array: ZarrArray, mask: object) -> object:
     try:
         values = np.asarray(mask)
     except FrazilError:  # some of which are also ValueErrors

@@ -117,12 +117,7 @@ class _Call:
         fresh = self._fresh.reshape(-1, 2)
         names, objects, states = files.names, files.objects, self._states
         program, threads = access.chain.inner_chunk.program, access.runtime.threads
-        if isinstance(batch, BoxBatch):
-            return _kernel.read_shards(
-                program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(), self._rows,
-                remembered, slots, fresh, states, out, threads,
-            )  # fmt: skip
-        return _kernel.read_shard_points(
+        return _kernel.read_shards(
             program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(self._rows),
             remembered, slots, fresh, states, out, threads,
         )  # fmt: skip

@@ -82,7 +82,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
         chain.inner_chunk.program, files, buffers, fetched.rows, watched,
-        _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, out, 1,
+        (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), out, 1,
     )  # fmt: skip
     if failures:
         _, code, text = failures[0]
@@ -112,7 +112,7 @@ def _read_from_file(
         for at, start, count, step, extent in zip(chunk, starts, counts, steps, chain.inner_chunk.shape, strict=True)
     ]
     failures, missing_or_stale = _kernel.read_shards(
-        chain.inner_chunk.program, (level.kernel_index,), names, None, (), NO_SPANS, axes, None,
+        chain.inner_chunk.program, (level.kernel_index,), names, None, (), NO_SPANS, (axes, None),
         slot[0].kernel_tables, np.array(((0, slot[1]),), np.int64), _NO_ENTRIES, np.empty((1, 4), np.int64), out, 1,
     )  # fmt: skip
     return None if failures or any(missing_or_stale) else out.reshape(shape)
@@ -194,7 +194,7 @@ def _replace_single(
     runs = np.array([(start, n, step, 0) for start, n, step in zip(starts, counts, steps, strict=True)], np.int64)
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
-        inner_chunk.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
+        inner_chunk.program, source, (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), old,
         _ONE, access.stores_fill or not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:

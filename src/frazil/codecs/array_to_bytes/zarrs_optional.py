@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain import python_chain
+from frazil.codecs.chain import nested_chain
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, codec_list, resolve
 from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, MetadataError
@@ -73,10 +73,10 @@ class ZarrsOptional(ArrayToBytes):
         return out
 
     def _mask(self, spec: ChunkSpec) -> PythonChain:
-        return python_chain(self.mask_codecs, _mask_spec(spec), "mask_codecs")
+        return nested_chain(self.mask_codecs, _mask_spec(spec), "mask_codecs")
 
     def _data(self, spec: ChunkSpec, count: int) -> PythonChain:
-        return python_chain(self.data_codecs, _value_spec(spec, count), "data_codecs")
+        return nested_chain(self.data_codecs, _value_spec(spec, count), "data_codecs")
 
 
 def _part(spec: ChunkSpec, name: str) -> np.dtype[np.generic]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
-from frazil.codecs.chain import python_chain
+from frazil.codecs.chain import nested_chain
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice, codec_list
 from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
@@ -98,8 +98,8 @@ class ZarrsVlen(ArrayToBytes):
     def _index(self, count: int) -> PythonChain:
         dtype: np.dtype[np.generic] = np.dtype(self.index_data_type)
         spec = ChunkSpec((count,), dtype, ((0, dtype.itemsize, 1),), bytes(dtype.itemsize))
-        return python_chain(self.index_codecs, spec, "index_codecs")
+        return nested_chain(self.index_codecs, spec, "index_codecs")
 
     def _data(self, count: int) -> PythonChain:
         spec = ChunkSpec((count,), np.dtype(np.uint8), (), b"\0")
-        return python_chain(self.data_codecs, spec, "data_codecs")
+        return nested_chain(self.data_codecs, spec, "data_codecs")

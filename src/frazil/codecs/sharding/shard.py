@@ -14,13 +14,13 @@ from frazil import _kernel
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
+    from frazil.codecs.python_chain import PythonChain
 
 Columns: TypeAlias = "NDArray[np.int64]"
 

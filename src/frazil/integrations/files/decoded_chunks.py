@@ -8,23 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from tempfile import TemporaryFile
 from threading import Event, Lock
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.api.nodes import create_array, create_group
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
+from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.sources.source import Source
 from frazil.integrations.files.tiff.series import open_tiff
 from frazil.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.scanned import ScannedArray
-    from frazil.integrations.files.sources.source import Source
 
 
 class BoxReader(Protocol):

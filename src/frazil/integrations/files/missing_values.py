@@ -6,7 +6,8 @@ in metadata/v3/fill_attribute.py. Arrays of bytes get none, because xarray's zar
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import MutableMapping, MutableSequence
+from typing import Final
 
 import numpy as np
 
@@ -14,10 +15,6 @@ from frazil.integrations.files.scanned import Skipped
 from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE as _FILL
 from frazil.metadata.v3.fill_attribute import encode_fill
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping, MutableSequence
-
 
 _MISSING: Final = "missing_value"
 

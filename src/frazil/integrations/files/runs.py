@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Mapping
+from typing import BinaryIO
 
 import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.scanned import ScannedArray, bytes_codec, check_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json
 
 _KINDS = "biufcS"
 

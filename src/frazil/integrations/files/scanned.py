@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
@@ -16,10 +17,6 @@ from frazil.formats.manifests import FileCheck
 from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.types.variable_length import STRINGS
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _RANK_LIMIT: Final = 32
 
@@ -58,6 +55,7 @@ class ScannedArray(Record):
     chunked          whether the file itself has these chunks; else its data is one run, which the scan cuts
     library          that decodes it; None: its codecs do
     urls             the file of each chunk, if they are in other files; (): the scanned file
+    text_nbytes      for text of any length: bytes of the text of an element, the mean of some
     """
 
     path: str
@@ -73,6 +71,7 @@ class ScannedArray(Record):
     chunked: bool = False
     library: Library | None = None
     urls: tuple[str, ...] = ()
+    text_nbytes: int = 0
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
@@ -17,10 +17,7 @@ from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of, unreadable
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
-
-if TYPE_CHECKING:
-    from frazil.repository.virtual.prefixes import Prefixes
-
+from frazil.repository.virtual.prefixes import Prefixes
 
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFile]], ...]] = (

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from frazil.array.array import Array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class FrazilBackendArray(BackendArray):

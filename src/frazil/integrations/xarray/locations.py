@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from frazil.api.nodes import open_group
 from frazil.api.references import Named, cuts, has_repository, split_reference
@@ -11,10 +11,8 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
 from frazil.errors import InvalidInputError, NodeKindError, NotFoundError, ReadOnlyError, shown
+from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location
-
-if TYPE_CHECKING:
-    from frazil.repository.virtual.prefixes import Prefixes
 
 DatasetLocation: TypeAlias = "Location | Group | Session | Repository"
 _MAIN = "main"
@@ -115,7 +113,7 @@ def store_of(target: DatasetLocation) -> tuple[Location, str]:
     if isinstance(target, Session | Group):
         if target.read_only:
             raise ReadOnlyError(
-                f"{target!r} was opened for reading",
+                f"{target} was opened for reading",
                 hint='open it with mode="r+", or use repo.writable_session("main")',
             )
         return target.store, "" if isinstance(target, Session) else target.path

@@ -279,7 +279,7 @@ def _into(
             return session.snapshot_id
         return session.commit(options.message or "written by xarray", rebase="disjoint")
     except BaseException:
-        session.discard()  # nobody else has this session: its chunk files would stay until a collection
+        session.discard()  # no other code has this session: its chunk files would stay until a collection
         raise
 
 

@@ -113,7 +113,7 @@ class ForeignStore(Store):
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> NoReturn:
         """Lists nothing: zarr-python names the chunks."""
-        raise StoreError(f"{self!r} is not listed here")
+        raise StoreError(f"{self} is not listed here")
 
     def _map(self, call: Callable[..., Any], arguments: list[Any]) -> list[Any]:
         """The results of coroutines; as many run at once as zarr-python is configured to run."""

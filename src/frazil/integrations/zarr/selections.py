@@ -6,19 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.indexing import BoxSelection, PointSelection
 from frazil.indexing.selection import AxisSelection
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Part: TypeAlias = "int | slice | NDArray[np.int64]"
-    Coordinates: TypeAlias = tuple[int, ...]
+Part: TypeAlias = "int | slice | NDArray[np.int64]"
+Coordinates: TypeAlias = tuple[int, ...]
 
 
 class Item(Record):

@@ -65,7 +65,7 @@ class FrazilStore(ZarrStore):
         """The same keys, read-only or not. Raises InvalidInputError if the target cannot be written."""
         if not read_only and not self.target.capabilities.writable:
             raise InvalidInputError(
-                f"{self.target!r} can only be read", hint="of a repository, give as_store a writable session"
+                f"{self.target} can only be read", hint="of a repository, give as_store a writable session"
             )
         return FrazilStore(self.target, self.prefix, read_only=read_only)
 

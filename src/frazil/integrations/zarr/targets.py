@@ -32,7 +32,7 @@ def as_store(target: Target, *, path: str = "", read_only: bool | None = None) -
     made = _store(target, path)
     if read_only is False and made.read_only:
         raise ReadOnlyError(
-            f"{made.target!r} can only be read", hint="of a repository, give a session: repo.writable_session(branch)"
+            f"{made.target} can only be read", hint="of a repository, give a session: repo.writable_session(branch)"
         )
     return made.with_read_only(True) if read_only else made
 

@@ -9,15 +9,14 @@ from typing import Final
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.draft.entry_point import Entry, JsonEncoding, new_entry
 from frazil.metadata.draft.parser import emit_document, parse_document
-from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
 from frazil.metadata.paths import check_draft_name, check_lenient_name
-from frazil.metadata.value import Value
 
 ENTRY_KEY = "zarr.json"
 
 
-class DraftLayout(Value):
+class DraftLayout(Layout):
     """root: the prefix of the hierarchy in its store, "" or ending in "/"; entry_point: the content of its zarr.json;
     bare: of the older dialect, but with chunks directly below `data/`, as in prototypes of 2020."""
 
@@ -71,12 +70,6 @@ class DraftLayout(Value):
         if self.entry_point.old:
             return f"{self.root}meta/root/{path}.{suffix}" if path else f"{self.root}meta/root.{suffix}"
         return f"{self.root}meta/{path}.{suffix}" if path else f"{self.root}meta/{suffix}"
-
-    def attributes_key(self, path: str) -> str | None:
-        return None
-
-    def copies_key(self, path: str) -> str | None:
-        return None
 
     def documents_prefix(self, path: str) -> str:
         return self._prefix("meta", path)
@@ -151,14 +144,8 @@ class DraftLayout(Value):
             error.key = error.key or key
             raise
 
-    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
-        pass
-
     def emit(self, metadata: Metadata) -> bytes:
         return self.entry_point.encoding.encode(emit_document(metadata, old=self.entry_point.old))
-
-    def emit_attributes(self, metadata: Metadata) -> bytes | None:
-        return None
 
 
 def new_layout(root: str, *, old: bool) -> DraftLayout:

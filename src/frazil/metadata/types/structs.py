@@ -258,7 +258,7 @@ def _inexpressible(what: str, hint: str) -> MetadataError:
 
 
 def struct_from_numpy(
-    dtype: np.dtype[np.generic], from_numpy: Callable[[np.dtype[np.generic]], DataType], path: str = "data_type"
+    dtype: np.dtype[np.generic], from_numpy: Callable[[np.dtype[np.generic]], DataType]
 ) -> StructType:
     """The struct of a native structured dtype. Raises MetadataError for titles, and for fields that overlap or are out of order."""
     fields: list[Field] = []
@@ -267,19 +267,21 @@ def struct_from_numpy(
         assert dtype.fields is not None
         field, offset, *title = dtype.fields[name]
         if title:
-            raise MetadataError(f"a struct has no titles, found {title[0]!r} of field {name!r}", path=path)
+            raise MetadataError(f"a struct has no titles, found {title[0]!r} of field {name!r}", path="data_type")
         if offset < end:
-            raise MetadataError(f"the fields of a struct follow one another, found {name!r} at {offset}", path=path)
+            raise MetadataError(
+                f"the fields of a struct follow one another, found {name!r} at {offset}", path="data_type"
+            )
         if offset > end:
             fields.append(Field("", raw_type(offset - end)))
         base, shape = field.subdtype or (field, ())
         if 0 in shape or not base.itemsize:
-            raise MetadataError(f"the field {name!r} of a struct must have bytes, found {field}", path=path)
+            raise MetadataError(f"the field {name!r} of a struct must have bytes, found {field}", path="data_type")
         fields.append(Field(name, from_numpy(base), tuple(shape)))
         end = offset + field.itemsize
     if dtype.itemsize > end:
         fields.append(Field("", raw_type(dtype.itemsize - end)))
-    return StructType(fields, path=path)
+    return StructType(fields, path="data_type")
 
 
 class StructTypes(NamedDataTypes):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from frazil.metadata.json_text import dump_json
-from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import check_lenient_name, join
 from frazil.metadata.v2.documents import (
@@ -18,22 +18,13 @@ from frazil.metadata.v2.documents import (
     parse_node,
     read_document,
 )
-from frazil.metadata.value import Value
 
 
-class V2Layout(Value):
+class V2Layout(Layout):
     """Two documents for each node: one for its kind and metadata, and one for its attributes."""
 
     __slots__ = ()
     zarr_format: Final = 2
-    implicit_groups: Final = False
-    at_once: Final = False
-
-    def entry(self) -> tuple[str, bytes] | None:
-        return None
-
-    def has_entry(self, value: bytes) -> bool:
-        return False
 
     def check_name(self, name: str) -> str:
         return check_lenient_name(name)
@@ -56,9 +47,6 @@ class V2Layout(Value):
     def data_prefix(self, path: str) -> str:
         return f"{path}/" if path else ""
 
-    def prefixes(self, path: str) -> tuple[str, ...]:
-        return (self.data_prefix(path),)
-
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
         return [Candidate(prefix[:-1], self.document_keys(prefix[:-1])) for prefix in prefixes]
 
@@ -76,9 +64,6 @@ class V2Layout(Value):
         beside = f"{key.rpartition('/')[0]}/{ATTRIBUTES}".removeprefix("/")
         own = {} if attributes is None else read_document(attributes, beside)
         return parse_node(read_document(value, key), own, extensions, key)
-
-    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
-        pass
 
     def emit(self, metadata: Metadata) -> bytes:
         return dump_json(node_document(metadata), 4)

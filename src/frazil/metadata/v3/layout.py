@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
 from frazil.metadata.paths import check_name, is_reserved
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
-from frazil.metadata.value import Value
 
 
-class V3Layout(Value):
+class V3Layout(Layout):
     """One document for each node, array or group."""
 
     __slots__ = ()
     zarr_format: Final = 3
-    implicit_groups: Final = False
-    at_once: Final = False
-
-    def entry(self) -> tuple[str, bytes] | None:
-        return None
-
-    def has_entry(self, value: bytes) -> bool:
-        return False
 
     def check_name(self, name: str) -> str:
         return check_name(name)
@@ -34,20 +25,11 @@ class V3Layout(Value):
     def document_key(self, path: str, kind: type[Metadata]) -> str:
         return document_key(path)
 
-    def attributes_key(self, path: str) -> str | None:
-        return None
-
-    def copies_key(self, path: str) -> str | None:
-        return None
-
     def documents_prefix(self, path: str) -> str:
         return data_prefix(path)
 
     def data_prefix(self, path: str) -> str:
         return data_prefix(path)
-
-    def prefixes(self, path: str) -> tuple[str, ...]:
-        return (data_prefix(path),)
 
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
         return [Candidate(prefix[:-1], (prefix + DOCUMENT_NAME,)) for prefix in prefixes if _may_be_node(prefix[:-1])]
@@ -65,9 +47,6 @@ class V3Layout(Value):
 
     def emit(self, metadata: Metadata) -> bytes:
         return emit_node(metadata)
-
-    def emit_attributes(self, metadata: Metadata) -> bytes | None:
-        return None
 
 
 V3: Final = V3Layout()

@@ -92,7 +92,7 @@ def prepare(
         if overwrite:
             raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")
         if store.capabilities.writable and not store.capabilities.erasable:
-            raise StoreError(f"{store!r} cannot erase, which a conversion in place needs", hint="give a destination")
+            raise StoreError(f"{store} cannot erase, which a conversion in place needs", hint="give a destination")
         return _in_place(store, root, to, registry, runtime, recode)
     to_store, to_root = resolve(destination, to_path)
     check_no_overlap(
@@ -253,7 +253,7 @@ def _require_empty(store: Store, target: Hierarchy) -> None:
         return
     is_other = store.get(target.journal_key) is not None
     raise AlreadyExistsError(
-        "another conversion, which was interrupted, is there" if is_other else f"something already exists in {store!r}",
+        "another conversion, which was interrupted, is there" if is_other else f"something already exists in {store}",
         path=target.root or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

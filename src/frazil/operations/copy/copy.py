@@ -97,10 +97,10 @@ def prepare_copy(
     _check_stores(store, to_store)
     if store.is_empty(root):
         store.exists(f"{root}zarr.json")  # raises if the server answers every key with a value
-        raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
+        raise NotFoundError(f"nothing is there in {store}", path=root or "/", hint="check the location")
     if store.exists(root + JOURNAL_NAME):
         raise InvalidInputError(
-            f"the source is itself a copy that is not finished, in {store!r}",
+            f"the source is itself a copy that is not finished, in {store}",
             path=root or "/",
             hint="finish that copy first, by the command that began it",
         )
@@ -142,7 +142,7 @@ def prepare_copy(
 def _check_stores(store: Store, to_store: Store) -> None:
     can = to_store.capabilities
     if not can.writable or not can.erasable:
-        raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
+        raise ReadOnlyError(f"{to_store} can only be read", hint="open it for writing, or choose another destination")
     for one, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
         if not one.capabilities.listable:
             raise StoreError(
@@ -153,7 +153,7 @@ def _check_stores(store: Store, to_store: Store) -> None:
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
     what = "an interrupted copy of something else is there" if is_copy else "something already exists"
     return AlreadyExistsError(
-        f"{what} in {store!r}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
+        f"{what} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
     )
 
 

@@ -110,7 +110,7 @@ def forget_journal(store: Store, root: str, journal: Journal) -> None:
 
 def _in_use_error(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"another process writes to the same destination, {store!r}",
+        f"another process writes to the same destination, {store}",
         path=root or "/",
         hint="let it finish, or choose another location",
     )

@@ -121,10 +121,10 @@ def prepare_rechunk(
     _check_no_overlap(array, store, root)
     can = store.capabilities
     if not can.writable:
-        raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
+        raise ReadOnlyError(f"{store} can only be read", hint="open it for writing, or choose another destination")
     if not can.listable or not can.erasable:
         raise StoreError(
-            f"{store!r} cannot list or remove keys, which the journal of a rechunk needs",
+            f"{store} cannot list or remove keys, which the journal of a rechunk needs",
             hint="choose another destination, and copy the array from there with frazil.copy",
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
@@ -241,7 +241,7 @@ class RechunkTask(Record):
         prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
         for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch, ended=ended):
             target[slab.box] = slab.values
-            if journal is not None:
+            if journal is not None and slab.last:
                 journal = journal._replace(state=_state(self.plan, slab.number + 1))
                 version = put_journal(self.store, self.root, journal, version)
             report(slab.values.nbytes)

@@ -82,7 +82,7 @@ def serve(
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):
         store.exists(f"{prefix}zarr.json")  # raises if the server answers every key with a value
-        raise NotFoundError(f"nothing is there to serve: {store!r}", path=prefix or None, hint="check the location")
+        raise NotFoundError(f"nothing is there to serve: {store}", path=prefix or None, hint="check the location")
     options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
     return Server(lambda: store, prefix, options)
 

@@ -222,10 +222,10 @@ def check_commits(files: Files) -> None:
     """Refuses a store in which commits would not be safe, before anything is written: ReadOnlyError, or StoreError for one without conditional put."""
     can = files.store.capabilities
     if not can.writable:
-        raise ReadOnlyError(f"{files.store!r} can only be read", hint="open it for writing")
+        raise ReadOnlyError(f"{files.store} can only be read", hint="open it for writing")
     if not can.conditional:
         raise StoreError(
-            f"{files.store!r} cannot create a file only if it is not there, so that two commits at once could overwrite each other",
+            f"{files.store} cannot create a file only if it is not there, so that two commits at once could overwrite each other",
             hint="keep the repository in a store whose capabilities say `conditional`; this one can still be read",
         )
 
@@ -238,7 +238,7 @@ def check_conditions(files: Files, snapshot: ObjectId) -> None:
         return
     files.erase([name])
     raise StoreError(
-        f"the server of {files.store!r} ignores conditions (If-None-Match): it creates a file that is there already, so that two commits at once could overwrite each other",
+        f"the server of {files.store} ignores conditions (If-None-Match): it creates a file that is there already, so that two commits at once could overwrite each other",
         key=files.key(name),
         hint="use a server with conditional writes, or keep the repository elsewhere; this one can still be read",
         done=False,
@@ -287,8 +287,14 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    hint = f"{OBJECTS} are there: {_LOST}" if files.present() == OBJECTS else "Repository.create makes one"
-    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
+    present, hint = files.present(), "Repository.create makes one"
+    if present is not None:
+        hint = (
+            f"{OBJECTS} are there: {_LOST}"
+            if present == OBJECTS
+            else f"{present} of Zarr is there; frazil.open reads it"
+        )
+    raise NotFoundError(f"there is no repository here: {files.store}", key=key, hint=hint)
 
 
 def later_format(files: Files) -> str | None:
@@ -307,7 +313,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     Raises AlreadyExistsError, CommitUnknownError; and the errors of check_commits, before anything is written."""
     check_commits(files)
     there = AlreadyExistsError(
-        f"a repository already exists in {files.store!r}",
+        f"a repository already exists in {files.store}",
         key=files.key(folder_of("branch", MAIN)),
         hint="open it, or choose another location",
     )
@@ -315,7 +321,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
         raise there
     if (present := files.present()) is not None:  # a collection of the new repository would remove objects
         raise AlreadyExistsError(
-            f"{files.store!r} has {present} already",
+            f"{files.store} has {present} already",
             path=files.prefix or "/",
             hint=_LOST if present == OBJECTS else "choose another location",
         )

@@ -251,7 +251,7 @@ class Files:
     def _write(self, files: Mapping[str, Buffer]) -> None:
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
-            raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
+            raise ReadOnlyError(f"{self.store} can only be read", key=names[0], hint="open it for writing")
         self.store.put_own(names, pieces_of(list(files.values())))
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.refs import LAST_SEQUENCE, check_name
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import ObjectId
+from frazil.formats.json_values import Json
 from frazil.formats.manifests import Manifest
 from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import MetadataExtensions
 from frazil.repository.alpha import branches, history, snapshot_references
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
 from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
@@ -40,10 +42,6 @@ from frazil.repository.format import (
     Written,
 )
 from frazil.repository.manifests.coordinates import grid_of
-
-if TYPE_CHECKING:
-    from frazil.formats.json_values import Json
-    from frazil.metadata.registry import MetadataExtensions
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.errors import FrazilError
+from frazil.formats import json_values
 from frazil.formats.alpha.node_values import read_attributes
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.msgpack import Reader
 from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.metadata.json_text import copied
+from frazil.metadata.json_text import Json, copied
 from frazil.metadata.members import INT64_MAX
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import MetadataExtensions
 from frazil.repository.alpha.documents import to_attributes, to_metadata
-
-if TYPE_CHECKING:
-    from frazil.formats import json_values
-    from frazil.metadata.json_text import Json
-    from frazil.metadata.registry import MetadataExtensions
-    from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.file_cache import Files
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 

@@ -5,17 +5,14 @@ What is not a file is not listed by a store, so that a branch would seem to be g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.refs import REFS, RefKind, check_name, parse_folder, parse_sequence
+from frazil.formats.alpha.refs import REFS, Ref, RefKind, check_name, parse_folder, parse_sequence
 from frazil.repository.alpha.alpha_library import GUARD
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, UnreadRef
 from frazil.repository.replaced_files import files_alone, no_file
-
-if TYPE_CHECKING:
-    from frazil.formats.alpha.refs import Ref
-    from frazil.repository.alpha.file_cache import Files
 
 _TAG_FILE: Final = "ref.json"
 _SEQUENCES: Final = 2**30  # numbers that branches really have: higher ones are words, such as "metadata.json"

@@ -9,7 +9,7 @@ does."""
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,16 +18,11 @@ from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
 from frazil.formats.nodes import NodeSnapshot
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.manifests.chunk_comparison import same_references
 from frazil.repository.manifests.coordinates import ChunkIndex, grid_of, within
 from frazil.stores.caches.byte_cache import CacheSection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.alpha.file_cache import Files
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 _ROW: Final = 32  # bytes of memory for each cached node
 

@@ -6,20 +6,15 @@ the lists."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from frazil.errors import FormatError
 from frazil.formats.alpha.refs import snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId
-from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.nodes import Node, Nodes, NodeSnapshot
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.snapshot_flags import has_freedoms
-from frazil.repository.format import Referenced
-
-if TYPE_CHECKING:
-    from frazil.formats.nodes import Node, Nodes
-    from frazil.repository.format import Box
+from frazil.repository.format import Box, Referenced
 
 
 def listed(snapshot: SnapshotFile) -> Referenced:

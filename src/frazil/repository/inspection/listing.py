@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, ids_of_names
 from frazil.repository.maintenance.listed import Listed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.stores.values import Page
+from frazil.repository.maintenance.reachable import Progress
+from frazil.stores.values import Page
 
 KINDS: Final[tuple[ObjectKind, ...]] = get_args(ObjectKind)
 _PAGE: Final = 2**18  # keys of one listing of a disk, which reads whole folders each time

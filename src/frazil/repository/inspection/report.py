@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from frazil.base.record import Record
 from frazil.base.reports import columns
 from frazil.errors import one_line
-from frazil.metadata.json_text import as_json
+from frazil.metadata.json_text import Json, as_json
+from frazil.repository.merge.difference import Difference
 from frazil.repository.verification.report import Problem
-
-if TYPE_CHECKING:
-    from frazil.metadata.json_text import Json
-    from frazil.repository.merge.difference import Difference
 
 _SHOWN = 10  # commits shown in a text
 

@@ -6,7 +6,7 @@ columns."""
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,19 +14,14 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
 from frazil.formats.nodes import AttributesReference, Nodes, NodeSnapshot
 from frazil.formats.snapshots import Snapshot, SnapshotInfo
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.inspection.listing import Everything, list_everything
 from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, read_refs, walk_histories
 from frazil.repository.verification.report import Findings, Subject
 from frazil.repository.verification.snapshots import batches
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -11,18 +12,14 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.times import emit_time
+from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept, ShownCommit, ShownObject
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
 from frazil.repository.maintenance.reachable import chunk_files
+from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.verification.histories import UNREADABLE, read_refs
 from frazil.repository.verification.report import Findings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from frazil.repository.format import ObjectKind, RepositoryFormat
-    from frazil.repository.merge.difference import Difference
 
 _MANIFESTS: Final = 16  # read in one batch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL
 from frazil.formats.nodes import NodeSnapshot
 from frazil.metadata.paths import ancestors
+from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.listing import KINDS
 from frazil.repository.inspection.report import (
     ArrayBytes,
@@ -23,18 +24,10 @@ from frazil.repository.inspection.report import (
 )
 from frazil.repository.inspection.scan import NO_OWNER, Scan
 from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.manifests.references import BaseReferences
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import ObjectKind, RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 
 def statistics(files: RepositoryFormat, largest: int, progress: Progress) -> Statistics:

@@ -116,7 +116,7 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     now = next((record.modified for record in list_records(files, "runs") if record.name == run), -1)
     if now < 0 and wait:
         raise StoreError(
-            f"{files.store!r} does not give the time of a file, so no file is known to be old enough to be removed",
+            f"{files.store} does not give the time of a file, so no file is known to be old enough to be removed",
             hint="if no process writes, now=True removes at once",
         )
     return _Clock(now, wait)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, id_column, id_list, join
 from frazil.repository.maintenance.records import RepositoryFiles, list_records, new_record, read_records, write_record
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def expired_ids(files: RepositoryFiles) -> Ids:

@@ -5,16 +5,14 @@ formats/ids.py converts single ids. An element taken out of such an array loses 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.formats.ids import ALPHABET, ID_BYTES, ID_CHARACTERS, ObjectId
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Octets = NDArray[np.uint8]
+Octets = NDArray[np.uint8]
 
 Ids: TypeAlias = "NDArray[np.bytes_]"
 

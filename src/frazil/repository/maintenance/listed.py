@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.formats.ids import ID_CHARACTERS
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, ids_of_column
 from frazil.repository.replaced_files import refuse_replaced
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class Listed(Record):

@@ -5,20 +5,16 @@ A value, and its file under gc/marks/. Losing that file only costs time. reachab
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
-from frazil.repository.maintenance.records import list_records, new_record, read_records, write_record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.maintenance.records import RecordFile
+from frazil.repository.maintenance.records import RecordFile, list_records, new_record, read_records, write_record
 
 
 class Marks(Record):

@@ -5,13 +5,13 @@ A missing object is damage and ends marking with an error: a collection must not
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.base.record import Record
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.manifests import NATIVE
-from frazil.repository.format import RepositoryFormat, Tip
+from frazil.formats.manifests import NATIVE, Manifest
+from frazil.repository.format import Box, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
@@ -20,10 +20,6 @@ from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.records import list_records, read_records
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.manifest_parts import require_box
-
-if TYPE_CHECKING:
-    from frazil.formats.manifests import Manifest
-    from frazil.repository.format import Box
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 

@@ -9,21 +9,18 @@ import json
 import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
 from frazil.repository.maintenance.id_columns import NO_IDS, ids_of_names
 from frazil.repository.replaced_files import files_alone, no_file, refuse_replaced
+from frazil.stores.store import Store
 from frazil.stores.values import CREATE_ONLY, pieces_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.stores.store import Store
 
 Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
 Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]

@@ -8,16 +8,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 VectorTuple: TypeAlias = tuple[int, ...]
 

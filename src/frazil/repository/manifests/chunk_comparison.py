@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
@@ -24,13 +25,10 @@ from frazil.repository.manifests.coordinates import (
 )
 from frazil.repository.manifests.manifest_parts import require_box
 from frazil.repository.virtual.file_checks import plain_location
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
-    Booleans = NDArray[np.bool_]
+Octets = NDArray[np.uint8]
+Booleans = NDArray[np.bool_]
 
 _FEW: Final = 4  # chunks
 

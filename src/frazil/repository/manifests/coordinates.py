@@ -5,18 +5,16 @@ What the coordinates refer to is in references.py."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.formats.nodes import StoredMetadata
+from frazil.stores.values import Columns
 
-    from frazil.formats.nodes import StoredMetadata
-
-    Columns = NDArray[np.int64]
-    Booleans = NDArray[np.bool_]
-    Keys = NDArray[np.generic]
+Booleans = NDArray[np.bool_]
+Keys = NDArray[np.generic]
 
 _KEY_BITS: Final = 63
 _ROOM: Final = 4  # largest number of positions per chunk for an index with a position for every key

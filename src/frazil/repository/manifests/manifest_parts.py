@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
@@ -26,12 +26,9 @@ from frazil.formats.manifests import (
 )
 from frazil.repository.manifests.boxes import Extents
 from frazil.repository.virtual.file_checks import distinct_location
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
+Octets = NDArray[np.uint8]
 
 
 def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:

@@ -18,26 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.formats.ids import encode_id
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, order_manifest, rows_of_array, select_rows
 from frazil.formats.nodes import ManifestReference
 from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, require_box, split_piece, trimmed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.ids import ObjectId
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 SPLIT: Final = 16_384  # references of a manifest, at most
 TIER: Final = 4

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.virtual.file_checks import plain_location
+from frazil.repository.virtual.virtual_fetch import VirtualContainers
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from frazil.repository.virtual.virtual_fetch import VirtualContainers
 
 _INT64_MAX: Final = 2**63 - 1
 _COORDINATE_LIMIT: Final = 2**32  # of the format

@@ -6,24 +6,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import FileCheck, Manifest, nbytes_of, rows_of_array, rows_of_node
 from frazil.formats.nodes import ArrayData, NodeSnapshot
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.coordinates import ChunkIndex, no_coordinates
 from frazil.repository.manifests.manifest_parts import require_box
 from frazil.stores.caches.byte_cache import CacheSection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 _AT_HAND: Final = 64  # manifests with their indexes that one array holds, besides the cache of the repository
 _ROW: Final = 32  # bytes of an index for each reference

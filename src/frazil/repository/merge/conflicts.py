@@ -6,25 +6,22 @@ comes after the other). solvers.py solves conflicts."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record, by_value
 from frazil.errors import ConflictError, one_line
+from frazil.formats.ids import ObjectId
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.delta import Delta
+from frazil.repository.merge.difference import Resize
 from frazil.repository.merge.path_conflicts import Side, path_conflicts
 from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import Append, above, append_of
 from frazil.repository.session.read_log import Reads
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.ids import ObjectId
-    from frazil.repository.merge.difference import Resize
 
 Taken: TypeAlias = Literal["ours", "theirs"]
 

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from frazil.base.record import Record
-from frazil.formats.nodes import AttributesReference
+from frazil.formats.nodes import AttributesReference, NodeSnapshot, StoredMetadata
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
-from frazil.repository.session.attributes import same_attributes
+from frazil.repository.session.attributes import Attributes, same_attributes
 from frazil.repository.session.change_set import Append
-
-if TYPE_CHECKING:
-    from frazil.formats.nodes import NodeSnapshot, StoredMetadata
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.session.attributes import Attributes
-    from frazil.repository.session.changed_references import Rows
-    from frazil.repository.session.read_log import Reads
+from frazil.repository.session.changed_references import Rows
+from frazil.repository.session.read_log import Reads
 
 
 class Made(Record):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from frazil.base.record import Record, by_value
 from frazil.errors import one_line
+from frazil.formats.json_values import Json
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from frazil.formats.json_values import Json
 
 Shape: TypeAlias = tuple[int, ...]
 

@@ -6,9 +6,9 @@ the parent merges like any other (forks.py)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError
@@ -18,10 +18,7 @@ from frazil.repository.session.pending_chunks import store_pending
 from frazil.repository.session.read_log import Reads
 from frazil.repository.session.transaction import Transaction
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Octets = NDArray[np.uint8]
+Octets = NDArray[np.uint8]
 
 
 class Written(Record):

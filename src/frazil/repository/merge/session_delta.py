@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.manifests.coordinates import among, grid_of, within
@@ -14,9 +13,6 @@ from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, 
 from frazil.repository.session.changed_references import REMOVED, ChangedReferences, Rows
 from frazil.repository.session.transaction import Transaction
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def session_delta(transaction: Transaction) -> Delta:

@@ -4,13 +4,16 @@ Nodes in the same bytes cost nothing, nor do manifests that both snapshots list.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.base.record import Record
-from frazil.formats.nodes import NodeSnapshot
-from frazil.repository.format import NodeMatching
+from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest
+from frazil.formats.nodes import ArrayData, NodeSnapshot
+from frazil.formats.snapshots import Snapshot
+from frazil.repository.format import NodeMatching, RepositoryFormat
 from frazil.repository.manifests.chunk_comparison import FoundRows, Listed, compare_chunks, own_manifests
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.merge.delta import Delta, DeltaBuilder, Made, MetadataChange
@@ -26,13 +29,6 @@ from frazil.repository.session.changed_references import (
     removed_rows,
 )
 from frazil.stores.values import Columns, Pieces, Sources
-
-if TYPE_CHECKING:
-    from frazil.formats.ids import ObjectId
-    from frazil.formats.manifests import Manifest
-    from frazil.formats.nodes import ArrayData
-    from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat
 
 _AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
 

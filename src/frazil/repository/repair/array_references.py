@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, ObjectId
 from frazil.formats.manifests import NATIVE, Manifest, node_manifest, rows_of_array, rows_of_node, select_rows
 from frazil.formats.nodes import ManifestReference, NodeSnapshot
+from frazil.repository.format import RepositoryFormat, Rules
 from frazil.repository.manifests.boxes import Extents, read_extents
 from frazil.repository.manifests.coordinates import (
     ChunkIndex,
@@ -28,14 +30,9 @@ from frazil.repository.manifests.manifest_parts import join_pieces, trimmed
 from frazil.repository.repair.report import Consents
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.references import ChunkFiles, faults
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat, Rules
-
-    Columns = NDArray[np.int64]
-    Booleans = NDArray[np.bool_]
+Booleans = NDArray[np.bool_]
 
 _LISTED: Final = 2**22  # largest number of places of a box that are looked at one by one
 

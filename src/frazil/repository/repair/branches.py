@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from frazil import _kernel
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.repository.format import COMMITTED, UNKNOWN, Tip, Written
+from frazil.repository.format import COMMITTED, UNKNOWN, RepositoryFormat, Tip, Written
 from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
-from frazil.repository.maintenance.reachable import chunk_files
+from frazil.repository.maintenance.reachable import Progress, chunk_files
 from frazil.repository.maintenance.records import list_records
 from frazil.repository.repair.report import REPAIR
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
+from frazil.repository.verification.references import ChunkFiles
 from frazil.repository.verification.verify import problems_of
-
-if TYPE_CHECKING:
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
 
 
 def last_complete(

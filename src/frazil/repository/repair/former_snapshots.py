@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import BrokenNode, NodeSnapshot
+from frazil.formats.snapshots import Snapshot
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.repair.array_references import Source, read_pieces
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.references import ChunkFiles
-
-if TYPE_CHECKING:
-    from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat
 
 _LONGEST: Final = 10_000  # former tips that are read
 _FOLLOWED: Final = 64  # former tips whose histories are followed

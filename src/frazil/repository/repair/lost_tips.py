@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, decode_id
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.repair.branches import last_complete
 from frazil.repository.repair.former_snapshots import former_ids
 from frazil.repository.verification.histories import UNREADABLE
-
-if TYPE_CHECKING:
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
+from frazil.repository.verification.references import ChunkFiles
 
 
 class _Orphan(Record):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,22 +11,16 @@ from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeSnapshot
-from frazil.repository.format import ArrayPlacement, NewCommit
+from frazil.formats.snapshots import Snapshot
+from frazil.repository.format import ArrayPlacement, NewCommit, RepositoryFormat
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.repair.array_references import Rebuilt, read_pieces, rebuild
 from frazil.repository.repair.former_snapshots import FormerSnapshots
 from frazil.repository.repair.report import REPAIR, Consents, Entry
 from frazil.repository.verification.histories import UNREADABLE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.verification.references import ChunkFiles
-    from frazil.repository.verification.report import Problem
-
-    Columns = NDArray[np.int64]
+from frazil.repository.verification.references import ChunkFiles
+from frazil.repository.verification.report import Problem
+from frazil.stores.values import Columns
 
 _OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decode")
 

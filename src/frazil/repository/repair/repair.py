@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.errors import ConflictError, FormatError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.repository.format import Tip, Written
+from frazil.formats.snapshots import Snapshot
+from frazil.repository.format import RepositoryFormat, Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.repair.branches import (
     branch_name,
     commit_behind,
@@ -28,13 +30,8 @@ from frazil.repository.repair.lost_tips import LostTips
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, is_first
+from frazil.repository.verification.report import Problem
 from frazil.repository.verification.verify import Checked, Depth, check, problems_of
-
-if TYPE_CHECKING:
-    from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.report import Problem
 
 Decode: TypeAlias = "Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]"
 Problems: TypeAlias = "tuple[Problem, ...]"

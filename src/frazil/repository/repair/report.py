@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from frazil.base.record import Record
 from frazil.errors import one_line
+from frazil.metadata.json_text import Json
 from frazil.repository.verification.report import Problem, chunks_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from frazil.metadata.json_text import Json
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 EntryKind: TypeAlias = Literal["chunks", "attributes", "node", "branch", "history"]
 

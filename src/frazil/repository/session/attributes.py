@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from frazil.formats.json_values import same_json
+from frazil.formats.json_values import Json, same_json
 from frazil.formats.nodes import AttributesReference
-
-if TYPE_CHECKING:
-    from frazil.formats.json_values import Json
-    from frazil.repository.format import RepositoryFormat
+from frazil.repository.format import RepositoryFormat
 
 Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 

@@ -9,17 +9,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
 from frazil.errors import StoreError
+from frazil.formats.ids import ObjectId
 from frazil.repository.format import Tip
+from frazil.repository.session.change_set import ChunksByPath
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.formats.ids import ObjectId
-    from frazil.repository.session.change_set import ChunksByPath
 
 _LONGEST_WAIT: Final = 10.0  # seconds
 _MOST_KNOWN: Final = 256  # commits whose chunks are recorded

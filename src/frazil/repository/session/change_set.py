@@ -81,12 +81,14 @@ class NodeKeys:
     __slots__ = ("_next", "_of", "paths")
 
     def __init__(self, paths: Mapping[int, str] = {}) -> None:  # it is never changed
-        self._next = int.from_bytes(os.urandom(12), "big") << _KEY_ROOM
+        self._next = 0  # until a new key is needed, which most change sets of small commits never do
         self.paths = dict(paths)
         self._of = {path: key for key, path in paths.items()}
 
     def new(self) -> int:
         """A new key."""
+        if not self._next:
+            self._next = int.from_bytes(os.urandom(12), "big") << _KEY_ROOM
         self._next += 1
         return self._next
 

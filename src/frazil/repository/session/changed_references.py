@@ -15,7 +15,7 @@ from frazil import _kernel
 from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.formats.ids import ID_BYTES
-from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Octets
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
 from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.values import Columns, Pieces
 
@@ -180,7 +180,7 @@ class ChangedReferences:
         self._columns.fill(first, rows)
         self._counts[first : first + added] = _forks[0]
         self.count += added
-        numbers = np.arange(first, self.count)
+        numbers = np.arange(first, self.count) if added != 1 else np.array([first])
         if added:
             if self._keys.widen(rows.coordinates):  # wider keys keep the order, which is by coordinates
                 for at, run in enumerate(self._runs):
@@ -236,7 +236,7 @@ class ChangedReferences:
 
     def current_chunks(self) -> Columns:
         """The coordinates of the current rows, in order: int64[m, d]."""
-        return self._columns.coordinates[self.current()]
+        return _taken(self._columns.coordinates, self.current())
 
     def assign_objects(
         self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
@@ -262,7 +262,7 @@ class ChangedReferences:
 
     def selected(self, rows: Columns) -> Rows:
         """Some of the rows."""
-        return self._columns.pick(rows)
+        return Rows._make([_taken(column, rows) for column in self._columns])
 
     def copy(self) -> ChangedReferences:
         """A copy with the current rows."""
@@ -344,6 +344,14 @@ class ChangedReferences:
         last = np.ones(len(keys), np.bool_)
         last[:-1] = keys[1:] != keys[:-1]
         self._runs.append(_Run(keys[last], rows[last]))
+
+
+def _taken(column: NDArray[Number], rows: Columns) -> NDArray[Number]:
+    """A copy of some rows of a column. Indexing with numbers gives the GIL away, which costs more than a small commit does with one row."""
+    if len(rows) != 1:
+        return column[rows]
+    at = rows.item(0)
+    return column[at : at + 1].copy()
 
 
 def _empty(rank: int, room: int) -> Rows:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.errors import StoreError
 from frazil.formats.ids import CRC_BYTES, ID_BYTES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.stores.values import Pieces
+from frazil.stores.values import Pieces
 
 _PART: Final = 2**24  # bytes that are read at once
 

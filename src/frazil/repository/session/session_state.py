@@ -96,8 +96,7 @@ class SessionState:
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
-        prefix = f" {self.files.prefix}" if self.files.prefix else ""
-        return f"{self.files.store!r}{prefix}@{at}"
+        return f"{self.files.store}/{self.files.prefix}".rstrip("/") + f"@{at}"
 
     @property
     def read_only(self) -> bool:
@@ -133,11 +132,11 @@ class SessionState:
     def require_writable(self) -> None:
         if self.ended:
             raise ReadOnlyError(
-                f"the transaction on {self!r} is over: its arrays and groups can only be read",
+                f"the transaction on {self} is over: its arrays and groups can only be read",
                 hint="to write after a commit, use repo.writable_session()",
             )
         if self.read_only:
-            raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
+            raise ReadOnlyError(f"{self} can only be read", hint="use a writable session of a branch")
 
     # The caller of the methods below holds the lock.
 

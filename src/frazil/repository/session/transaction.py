@@ -157,7 +157,7 @@ class Transaction(SessionState):
             for path in made:
                 if not overwrite and self.changes.has(path):
                     raise AlreadyExistsError(
-                        f"something already exists in {self!r}",
+                        f"something already exists in {self}",
                         path=path,
                         hint="choose another path, or replace it with overwrite=True",
                     )

@@ -3,17 +3,14 @@ in histories.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import Final, get_args
 
 from frazil.errors import FormatError
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.records import Folder, list_records, read_records
 from frazil.repository.verification.report import Findings, Subject
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from frazil.repository.format import RepositoryFormat
 
 # a lost mark only costs time, and the files of runs have no content
 _NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "pins": ("snapshots",)}

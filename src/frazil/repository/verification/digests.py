@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.formats.ids import CRC_BYTES, encode_ids
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import octets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
-
-    Columns = NDArray[np.int64]
+from frazil.repository.maintenance.reachable import Progress
+from frazil.repository.verification.references import ChunkFiles
+from frazil.stores.values import Columns
 
 _TOGETHER: Final = 2**24  # bytes of files that one thread reads at once
 _FILES: Final = 256

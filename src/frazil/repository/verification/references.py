@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
+from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.listed import Listed
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, sorting_order, within
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Kind
 from frazil.repository.verification.snapshots import Expected, Use, batches
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.maintenance.listed import Listed
-    from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.virtual_files import VirtualFiles
-
-    Columns = NDArray[np.int64]
+from frazil.repository.verification.virtual_files import VirtualFiles
+from frazil.stores.values import Columns
 
 _MANIFESTS: Final = 16  # read in one batch
 

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-
-import numpy as np
+from typing import Final, Literal, TypeAlias
 
 from frazil.base.record import Record
 from frazil.errors import FrazilError, one_line
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.metadata.json_text import Json
-
-    Columns = NDArray[np.int64]
+from frazil.metadata.json_text import Json
+from frazil.stores.values import Columns
 
 Kind: TypeAlias = Literal[
     "ref",

@@ -4,24 +4,20 @@ is checked once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeFiles, Nodes, NodeSnapshot
+from frazil.formats.snapshots import Snapshot
+from frazil.repository.format import RepositoryFormat, Rules
 from frazil.repository.maintenance.expired import has_expired
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.report import Findings, Subject
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat, Rules
-    from frazil.repository.maintenance.reachable import Progress
 
 _SNAPSHOTS: Final = 64  # read in one batch
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
+from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.verification.collection_files import check_collection_files
 from frazil.repository.verification.digests import check_digests
 from frazil.repository.verification.histories import (
@@ -25,12 +28,6 @@ from frazil.repository.verification.report import Findings, Problem, Subject, Ve
 from frazil.repository.verification.snapshots import Expected, add_expectations
 from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.keys.names import COPY_JOURNAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from frazil.repository.format import ObjectKind, RepositoryFormat
-    from frazil.repository.maintenance.reachable import Progress
 
 
 class Checked(Record):

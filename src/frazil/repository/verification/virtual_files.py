@@ -3,21 +3,15 @@ none is read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.virtual.file_checks import plain_location, what_differs
 from frazil.repository.virtual.virtual_fetch import VirtualContainers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.maintenance.reachable import Progress
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 
 class VirtualFiles:

@@ -5,25 +5,19 @@ Where their files may be is in virtual_fetch.py. They are set in repository/sess
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.errors import FrazilError
+from frazil.formats.manifests import FileCheck
 from frazil.repository.virtual.file_checks import plain_location
+from frazil.repository.virtual.virtual_fetch import VirtualContainers
 from frazil.stores.array_storage.chunk_storage import NOWHERE, Located, ObjectList
 from frazil.stores.array_storage.shared_objects import fetch_located, object_spans
+from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
-from frazil.stores.values import FOUND, STALE, Fetched, Version
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.manifests import FileCheck
-    from frazil.repository.virtual.virtual_fetch import VirtualContainers
-    from frazil.stores.store import Store
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import FOUND, STALE, Columns, Fetched, Version
 
 VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 

@@ -66,6 +66,9 @@ class NodeStore(Store):
     def __repr__(self) -> str:
         return f"NodeStore({self.nodes!r})"
 
+    def __str__(self) -> str:
+        return str(self.nodes)
+
     def __reduce__(self) -> tuple[object, ...]:
         return NodeStore, (self.nodes, self.extensions, self.read_only)
 

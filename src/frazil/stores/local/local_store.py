@@ -20,7 +20,7 @@ from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
-from frazil.stores.local import case_folding, folders
+from frazil.stores.local import folders
 from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
     answered,
@@ -55,15 +55,17 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import leftovers, new_files
+    from frazil.stores.local import case_folding, leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
+    case_folding = LateModule("frazil.stores.local.case_folding")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
+_FOR_ONE_THREAD: Final = 16  # names that the kernel publishes on one thread
 _LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)
 
 
@@ -103,6 +105,9 @@ class LocalStore(Store):
     def __repr__(self) -> str:
         flags = [f", {name}=True" for name in ("sync", "read_only") if getattr(self, name)]
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
+
+    def __str__(self) -> str:
+        return self.path
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads), (self.path,)
@@ -478,6 +483,6 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets, *_ = pieces
-        threads = (self.threads or cores()) if len(names) > 1 else 1
+        threads = (self.threads or cores()) if len(names) > _FOR_ONE_THREAD else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result

@@ -5,20 +5,23 @@ No locks are taken: no other process writes these keys yet (Store.copy_in), or a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from errno import EACCES, EIO, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
 from itertools import compress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import FrazilError, StoreError
+from frazil.errors import StoreError
 from frazil.stores.local.folders import enter_folder
 from frazil.stores.local.system_errors import not_synced, refused
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ABSENT: Final = -1
 _CHANGED: Final = -2
@@ -103,21 +106,24 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
 
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:
-    """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts`; then no file is created."""
+    """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts` as they are; then no file is created."""
+    new = _written(name, _kernel.NewFile, root, name)
     try:
-        new = _kernel.NewFile(root, name)
-        try:
-            for part in parts:
-                new.write(part)
-            new.publish(sync)
-        finally:
-            new.give_up()  # unless it is published
-    except FrazilError:  # some of which are OSErrors, too
-        raise
-    except OSError as error:
-        raise refused("cannot be written", error.errno or EIO, name) from error
+        for part in parts:
+            _written(name, new.write, part)
+        _written(name, new.publish, sync)
+    finally:
+        new.give_up()  # unless it is published
     if sync:
         sync_folders(root, [name.rpartition("/")[0]])
+
+
+def _written(name: str, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """The result of a call of the kernel."""
+    try:
+        return call(*arguments, **named)
+    except OSError as error:
+        raise refused("cannot be written", error.errno or EIO, name) from error
 
 
 def sync_folders(root: int, paths: Iterable[str]) -> None:

@@ -208,7 +208,7 @@ def check_process(store: object) -> None:
         _registry.process = os.getpid()
     elif _registry.process != os.getpid():
         raise StoreError(
-            f"{store!r} does not work in a process that was forked after requests had been made",
+            f"{store} does not work in a process that was forked after requests had been made",
             hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
         )
 

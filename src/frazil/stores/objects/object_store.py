@@ -120,6 +120,9 @@ class ObjectStore(Store):
     def __repr__(self) -> str:
         return f"ObjectStore({self.url!r})"
 
+    def __str__(self) -> str:
+        return self.url
+
     def __reduce__(self) -> tuple[object, ...]:
         objects, options = self._urls
         if self._clients.kind == "MemoryStore":
@@ -271,7 +274,7 @@ class ObjectStore(Store):
         try:
             if mark is not None and is_large(value, MULTIPART):
                 return self._put_version(
-                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, at_once)
+                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, [], at_once)
                 )
             import obstore
 
@@ -295,13 +298,18 @@ class ObjectStore(Store):
         check_process(self)
         mark = _new_mark()
         path = self._clients.below + key
+        broken: list[BaseException] = []
         try:
             with client_panics(key):
-                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark))
-        except (FrazilError, MemoryError):  # from the code that produces the parts
+                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark, broken))
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:
+            if broken:  # the error is one of the code that produces the parts
+                raise
             return self._put_after(error, key, mark)
+        finally:
+            broken.clear()  # its traceback has this frame
 
     def _put_after(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
@@ -395,7 +403,7 @@ class ObjectStore(Store):
         self.require("erasable")
         if any(expect):
             raise StoreError(
-                f"{self!r} cannot erase with a condition",
+                f"{self} cannot erase with a condition",
                 key=next(name for name, version in zip(names, expect, strict=True) if version),
                 hint="erase it without a condition, or overwrite it",
             )

@@ -96,6 +96,9 @@ class AdaptedStore(Store, PartialWriter):
         inner = type(self.inner).__name__ if isinstance(self.inner, Mapping) else repr(self.inner)
         return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
 
+    def __str__(self) -> str:
+        return f"a {type(self.inner).__name__}" if isinstance(self.inner, Mapping) else str(self.inner)
+
     def __reduce__(self) -> tuple[object, ...]:
         state = self._guard.state()
         make = partial(AdaptedStore, sole_writer=self.sole_writer, guard_name=self.guard_name, _state=state)

@@ -112,7 +112,7 @@ class FileSystemOperations:
             if isinstance(answer, Exception) or answer.get("type") == "directory":
                 sizes.append(None)
             elif answer.get("size") is None:
-                raise StoreError(f"{self!r} does not give the size of a file", key=key)
+                raise StoreError(f"{self} does not give the size of a file", key=key)
             else:
                 sizes.append(int(answer["size"]))
         return sizes
@@ -131,7 +131,7 @@ class FileSystemOperations:
         found = self._map("cat_file", [(self._path(key), 0, 1) for key in doubtful])
         for key, answer in zip(doubtful, found, strict=True):
             if not isinstance(answer, Exception):
-                raise StoreError(f"{self!r} tells no size of a file that can be read", key=key, hint="try again")
+                raise StoreError(f"{self} tells no size of a file that can be read", key=key, hint="try again")
             if not isinstance(answer, self._missing):
                 _fail("cat_file", answer, key)
 

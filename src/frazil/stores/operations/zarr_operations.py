@@ -194,7 +194,7 @@ class ZarrOperations:
         loop: asyncio.AbstractEventLoop = event_loop()
         if asyncio._get_running_loop() is loop:
             raise StoreError(
-                f"{self.store!r} is used from zarr-python's own event loop", hint="call Frazil in another thread"
+                f"{self.store} is used from zarr-python's own event loop", hint="call Frazil in another thread"
             )
 
         async def opened() -> R:

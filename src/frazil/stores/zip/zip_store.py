@@ -96,6 +96,9 @@ class ZipStore(Store):
         inside = "" if self._made[1] is None else f", store={self._made[1]!r}"
         return f"ZipStore({self.path!r}{inside}{', read_only=True' if self.read_only else ''})"
 
+    def __str__(self) -> str:
+        return self.path
+
     def __reduce__(self) -> tuple[object, ...]:
         if self._file is not None:
             raise InvalidInputError(
@@ -138,7 +141,7 @@ class ZipStore(Store):
 
     def require(self, capability: str) -> None:
         if capability in {"writable", "erasable"} and self.file is None:
-            raise ReadOnlyError(f"{self!r} can only be read", hint="write a local archive, and copy the file")
+            raise ReadOnlyError(f"{self} can only be read", hint="write a local archive, and copy the file")
         super().require(capability)
 
     # --- one directory for many writes -----------------------------------------------------------------------------------------------

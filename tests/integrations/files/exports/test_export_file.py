@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import h5py
@@ -13,7 +15,7 @@ import xarray
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.stores.memory import MemoryStore
 
 SMALL = frazil.Runtime(bytes_in_flight=2**16)
@@ -263,3 +265,31 @@ def test_numpy_files_of_types_that_need_pickles_are_refused(dtype: str, tmp_path
     array = frazil.create_array(MemoryStore(), shape=(2,), dtype=dtype)
     with pytest.raises(InvalidInputError, match="cannot hold the data type"):
         frazil.export_file(array, tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("ending", ["nc", "h5", "npz", "npy", "tif"])
+def test_only_plain_files_are_replaced(ending: str, root: frazil.Group, tmp_path: Path) -> None:
+    """Never a device, such as /dev/null; and the file behind a link, not the link."""
+    array, pipe, folder, link, file = root["level1/temp"], *(tmp_path / f"{name}.{ending}" for name in "pflr")
+    os.mkfifo(pipe)
+    folder.mkdir()
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+    for place in (pipe, folder):
+        with pytest.raises(InvalidInputError, match="only a plain file is replaced"):
+            frazil.export_file(array, place, overwrite=True)
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and folder.is_dir()
+    with pytest.raises(NotFoundError, match="no folder for the file"):
+        frazil.export_file(array, tmp_path / f"no/a.{ending}")
+    frazil.export_file(array, link, overwrite=True)
+    assert link.is_symlink() and file.stat().st_size > 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in (pipe, folder, link, file))
+
+
+@pytest.mark.parametrize("value", [[2**63 + 1, 1], [-1, 2**63 + 1], [2**64, 1], [2**53 + 1, -1], [2**63 - 1]])
+def test_lists_of_integers_are_not_rounded(value: list[int], tmp_path: Path) -> None:
+    array = frazil.create_array(MemoryStore(), path="a", data=np.zeros(1), attributes={"x": value})
+    frazil.export_file(array, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        found = file["a"].attrs["x"]
+    assert (json.loads(found) if isinstance(found, str) else found.tolist()) == value

@@ -225,3 +225,15 @@ def test_a_hierarchy_of_zarr_is_copied_not_imported(tmp_path: Path) -> None:
         with pytest.raises(frazil.FrazilError, match=command):
             frazil.import_file(source, tmp_path / "sea.zarr")
         assert not (tmp_path / "sea.zarr").exists()
+
+
+@pytest.mark.parametrize("chunks", [None, (500,)])
+def test_chunks_of_long_text_have_about_a_megabyte(chunks: tuple[int, ...] | None, tmp_path: Path) -> None:
+    """The text counts, not only the places of it that the file has in the array."""
+    values = ["x" * 10_000 + str(i) for i in range(2000)]
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made.create_dataset("a", data=values, dtype=h5py.string_dtype(), chunks=chunks)
+    plan = frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", dry_run=True)
+    assert plan.layouts[0].chunks[0] * 10_000 <= 2**21
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", runtime=frazil.Runtime(bytes_in_flight=2**23))
+    assert frazil.open_array(tmp_path / "a.zarr", path="a")[...].tolist() == values

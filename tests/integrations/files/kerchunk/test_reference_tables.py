@@ -142,6 +142,23 @@ def test_relative_targets_begin_at_the_folder_that_has_the_tables(tmp_path: Path
     np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
 
 
+def test_bytes_in_a_row_precede_its_path(tmp_path: Path) -> None:
+    """As in fsspec, which leaves the path where it overwrites a reference with bytes."""
+    place = write(tmp_path)
+    for table in (place / "deep/temp").iterdir():
+        columns = parquet.read_table(table)
+        paths = [path or "gone.bin" for path in columns["path"].to_pylist()]
+        raw = [value is not None for value in columns["raw"].to_pylist()]
+        kept = [
+            path if has_bytes else old
+            for path, has_bytes, old in zip(paths, raw, columns["path"].to_pylist(), strict=True)
+        ]
+        parquet.write_table(columns.set_column(0, "path", pyarrow.array(kept, pyarrow.string())), table)
+        assert not any(raw) or "gone.bin" in kept
+    frazil.import_file(place, tmp_path / "a.zarr", "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
+
+
 def test_a_table_that_is_not_there_has_no_references(tmp_path: Path) -> None:
     place = write(tmp_path)
     (place / "deep/temp/refs.0.parq").unlink()

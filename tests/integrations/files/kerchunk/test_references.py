@@ -204,3 +204,14 @@ def test_xarray_sees_the_same_missing_values(tmp_path: Path) -> None:
     temp = xarray.open_dataset(path, engine="frazil", group="deep").temp.values
     np.testing.assert_array_equal(temp[:5], np.where(VALUES[:5] == 3, np.nan, VALUES[:5]))
     assert np.isnan(temp[5:, 6:]).all()
+
+
+@pytest.mark.parametrize("url", ["{{v}}", '{{u(name="a")}}', "{{u}}/{{i * 2}}"])
+def test_a_template_that_is_not_replaced(url: str, tmp_path: Path) -> None:
+    """Its text is not the name of a file."""
+    file = write(tmp_path)
+    document = json.loads(file.read_text())
+    document["refs"]["deep/temp/0.0"][0] = url
+    file.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="the template in the URL of deep/temp"):
+        scan_file(file)

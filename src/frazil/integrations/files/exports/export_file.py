@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import IO, Final, Literal, TypeAlias, get_args
 
 from frazil.api.destinations import check_output
 from frazil.api.nodes import open_node
@@ -15,7 +15,7 @@ from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.base.record import Record
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.integrations.files.exports.hdf5_file import Form, write_hdf5
 from frazil.integrations.files.exports.other_files import write_npy_file, write_npz, write_tiff
 from frazil.integrations.files.exports.source import Exported, exported
@@ -23,12 +23,10 @@ from frazil.integrations.files.imports.importer import IMPORTS
 from frazil.operations.convert.convert import prepare as prepare_conversion
 from frazil.operations.copy.copy import prepare_copy
 from frazil.repository.virtual.locations import is_remote
+from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.location_overlap import address_of, check_no_overlap
-
-if TYPE_CHECKING:
-    from frazil.runtime import Runtime
-    from frazil.stores.locations import Location
+from frazil.stores.locations import Location
 
 Format: TypeAlias = Literal["netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2"]
 _ALL: Final = get_args(Format)
@@ -139,18 +137,15 @@ def _write(
             "a file can only be written on this machine", key=file, hint="export it here, and upload it"
         )
     check_output(file)
-    if os.path.lexists(file) and not overwrite:
-        raise AlreadyExistsError(
-            "the file already exists", key=file, hint="choose another name, or replace it: overwrite=True"
-        )
-    unfinished = f"{file}.{secrets.token_hex(4)}.part"
+    target = _replaceable(file, overwrite)
+    unfinished = f"{target}.{secrets.token_hex(4)}.part"
     try:
         if form in ("netcdf4", "hdf5"):
             write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
         else:
             with open(unfinished, "xb") as stream:
                 _STREAMS[form](source, stream, budget, report)
-        os.replace(unfinished, file)
+        os.replace(unfinished, target)
     except OSError as error:
         if isinstance(error, FrazilError):
             raise
@@ -158,3 +153,18 @@ def _write(
     finally:
         with suppress(OSError):
             os.unlink(unfinished)
+
+
+def _replaceable(file: str, overwrite: bool) -> str:
+    """The path of the file to write, behind links. Raises AlreadyExistsError, InvalidInputError for something that is not a plain file, such as a folder or a device,
+    NotFoundError without a folder for it."""
+    if os.path.lexists(file) and not overwrite:
+        raise AlreadyExistsError(
+            "the file already exists", key=file, hint="choose another name, or replace it: overwrite=True"
+        )
+    target = os.path.realpath(file)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise InvalidInputError("only a plain file is replaced", key=file, hint="choose another name")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise NotFoundError("there is no folder for the file", key=file, hint="make the folder, or choose another one")
+    return target

@@ -5,25 +5,21 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
+from frazil.array.array import Array
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
+from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
 from frazil.operations.array_source import with_limit
-from frazil.operations.slabs import plan_slabs, read_slabs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frazil.array.array import Array
-    from frazil.integrations.files.exports.source import Exported
+from frazil.operations.slabs import element_nbytes, plan_slabs, read_slabs
 
 _LEVEL: Final = 4  # of deflate
 _ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
@@ -105,8 +101,12 @@ def _attribute(value: object) -> object:
         return value
     if isinstance(value, list) and value:
         if all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
-            numbers = np.asarray(value)
-            if numbers.dtype.kind in "iuf":
+            # integers from both ends of 64 bits have no common type; as floats they would change
+            whole = all(isinstance(item, int) for item in value)
+            numbers = np.asarray(
+                value, np.uint64 if whole and min(value) >= 0 and 2**63 <= max(value) < 2**64 else None
+            )
+            if numbers.dtype.kind in ("iu" if whole else "f"):
                 return numbers
         elif all(isinstance(item, str) and _is_plain(item) for item in value):
             return list(value)
@@ -202,7 +202,7 @@ def _new_scale(
 
 def _copy(array: Array, dataset: Any, stored: StoredValues, budget: int, report: Callable[[int], object]) -> None:
     """Writes the elements slab by slab, each of whole chunks."""
-    plan = plan_slabs(array.shape, array.dtype.itemsize, array.chunks, array.chunks, budget // 2, array.shards)
+    plan = plan_slabs(array.shape, element_nbytes(array), array.chunks, array.chunks, budget // 2, array.shards)
     for slab in read_slabs(with_limit(array, budget // 4), plan):
         dataset[slab.box] = stored.of(slab.values, dataset.name)
         report(slab.values.nbytes)

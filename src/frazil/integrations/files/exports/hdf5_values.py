@@ -3,22 +3,18 @@ values. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from frazil.array.array import Array
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from frazil.array.array import Array
-
-    Values = NDArray[np.generic]
+Values = NDArray[np.generic]
 
 _UNITS: Final = {  # of CF conventions, by those of NumPy
     "ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "D": "days",

@@ -7,19 +7,17 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 import numpy as np
 
+from frazil.array.array import Array
 from frazil.errors import InvalidInputError
+from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.tiff.series import load_tifffile
 from frazil.operations.array_source import with_limit
 from frazil.operations.npy_file import write_npy
 from frazil.operations.window import Values, window
-
-if TYPE_CHECKING:
-    from frazil.array.array import Array
-    from frazil.integrations.files.exports.source import Exported
 
 _AXES: Final = {
     "x": "X",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
+from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.imports.selection import is_named
-
-if TYPE_CHECKING:
-    from frazil.array.group import Group
 
 
 class Exported(Record):

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import DataError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.grib.messages import Field, read_field
 from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, decode_in_process
-from frazil.integrations.files.sources.source import open_file
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.scanned import ScannedArray
-    from frazil.integrations.files.sources.source import Source
+from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.sources.source import Source, open_file
 
 
 def open_grib(

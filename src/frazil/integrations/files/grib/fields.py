@@ -10,12 +10,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.messages import Field, read_field, read_messages, split_fields
 from frazil.integrations.files.runs import check_dtype
 from frazil.integrations.files.scanned import (
@@ -28,13 +30,8 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
+from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.formats.manifests import FileCheck
-    from frazil.metadata.json_text import Json
 
 _DTYPE: Final = np.dtype("<f4")  # of values in cfgrib
 _NOT_KEPT: Final = frozenset({"history"})  # an attribute with the time at which this machine read the file

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import BinaryIO, Final
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 MAGIC: Final = b"GRIB"
 

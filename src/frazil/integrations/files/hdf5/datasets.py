@@ -15,7 +15,7 @@ import numpy as np
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.hdf5.dimensions import Dimensions
-from frazil.integrations.files.hdf5.library_reader import is_available
+from frazil.integrations.files.hdf5.library_reader import is_available, is_stored
 from frazil.integrations.files.hdf5.types import TEXT, Filter, codecs_of, data_type_of, filter_name, load_h5py
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.scanned import (
@@ -61,6 +61,8 @@ _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can r
     "O": "it is text of variable length, which is stored elsewhere in the file",
     "V": "the members of its elements are stored with offsets of HDF5",
 }
+
+_SAMPLED: Final = 32  # elements of text in a row whose lengths are looked at
 
 InlineChunks = tuple[tuple[tuple[int, ...], bytes], ...]
 StoredChunk = tuple[tuple[int, ...], int, int, int]  # first element, mask of filters, first byte, bytes
@@ -204,6 +206,7 @@ class _Scan:
         inline_chunks: InlineChunks = ()
         library: Library | None = None
         codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
+        text_nbytes = _text_nbytes(dataset) if dtype == TEXT else 0
         chunk_shape = tuple([max(extent, 1) for extent in shape])
         if layout == h5d.CHUNKED:
             chunk_shape = tuple(dataset.chunks)
@@ -215,7 +218,7 @@ class _Scan:
             else:
                 codecs, chunks = decoding, self._chunks(dataset, shape, chunk_shape, stored)
         elif layout in {h5d.CONTIGUOUS, h5d.COMPACT} and other:
-            chunk_shape = split_contiguous(shape, element_nbytes(dtype))
+            chunk_shape = split_contiguous(shape, element_nbytes(dtype) + text_nbytes)
             library, chunks = self._library(dataset, [], other), no_chunks(len(shape))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
@@ -246,6 +249,7 @@ class _Scan:
             inline_chunks,
             layout == h5d.CHUNKED,
             library,
+            text_nbytes=text_nbytes,
         )
 
     def _library(self, dataset: h5py.Dataset, filters: list[Filter], reason: str) -> Library:
@@ -313,6 +317,24 @@ class _Scan:
     def _read(self, offset: int, length: int) -> bytes:
         self.raw.seek(offset)
         return self.raw.read(length)
+
+
+def _text_nbytes(dataset: h5py.Dataset) -> int:
+    """Bytes of the text of an element: the mean of some elements of the first, the middle and the last chunk, the largest of the three."""
+    if not dataset.shape or not dataset.size or not dataset.id.get_storage_size():
+        return 0  # the library cannot read fill values of text
+    chunks = dataset.chunks or (*[1] * (dataset.ndim - 1), min(dataset.shape[-1], _SAMPLED))
+    most = 0.0
+    for part in range(3):
+        starts = [
+            (extent - 1) * part // 2 // chunk * chunk for extent, chunk in zip(dataset.shape, chunks, strict=True)
+        ]
+        last = slice(starts[-1], starts[-1] + min(chunks[-1], _SAMPLED))
+        box = (*[slice(start, start + 1) for start in starts[:-1]], last)
+        if dataset.chunks is None or is_stored(dataset, box):
+            sizes = [len(value) for value in dataset[box].reshape(-1).tolist()]
+            most = max(most, sum(sizes) / len(sizes))
+    return int(most)
 
 
 def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generic:

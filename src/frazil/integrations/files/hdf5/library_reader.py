@@ -62,7 +62,7 @@ def open_hdf5(
             there = [max(0, min(part.stop, end) - part.start) for part, end in zip(box, dataset.shape, strict=True)]
             if 0 in there:  # a dimension of netCDF may be longer than the dataset
                 return values
-            if array.dtype == TEXT and dataset.chunks is not None and not _is_stored(dataset, box):
+            if array.dtype == TEXT and dataset.chunks is not None and not is_stored(dataset, box):
                 return values  # the library cannot read fill values of text from a file that is opened read-only
             ends = [part.start + extent for part, extent in zip(box, there, strict=True)]
             try:
@@ -84,7 +84,7 @@ def open_hdf5(
     return {array.path: reader(array) for array in arrays}
 
 
-def _is_stored(dataset: h5py.Dataset, box: tuple[slice, ...]) -> bool:
+def is_stored(dataset: h5py.Dataset, box: tuple[slice, ...]) -> bool:
     """Whether the chunk of a box was written."""
     chunk = dataset.id.get_chunk_info_by_coord(tuple([part.start for part in box]))
     return chunk.byte_offset is not None

@@ -10,13 +10,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
 from frazil.integrations.files.hdf5.datasets import scan_hdf5
 from frazil.integrations.files.hdf5.types import load_h5py
@@ -24,14 +27,6 @@ from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from frazil.formats.manifests import FileCheck
-
 
 TIME_LIMIT: Final = 60.0  # seconds
 _LATER: Final = 10.0  # seconds after which a process that was not ended ends itself

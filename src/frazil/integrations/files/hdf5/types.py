@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import bytes_codec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from frazil.metadata.json_text import Json
-
+from frazil.metadata.json_text import Json
 
 _FILTERS: Final = {  # names from HDF5's list of registered filters, by number
     1: "deflate",

@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.api.destinations import check_destination
 from frazil.api.nodes import open_group, open_node
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
 from frazil.integrations.files.imports.layout import ArrayLayout
+from frazil.metadata.json_text import Json
 from frazil.operations.copy.journal import (
     JOURNAL_NAME,
     Journal,
@@ -26,14 +28,10 @@ from frazil.operations.copy.journal import (
     put_journal,
 )
 from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
+from frazil.runtime import Runtime
 from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Version
-
-if TYPE_CHECKING:
-    from frazil.array.group import Group
-    from frazil.metadata.json_text import Json
-    from frazil.runtime import Runtime
-    from frazil.stores.store import Store
 
 Report = Callable[[int], object]
 
@@ -138,7 +136,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     if found is not None and found.origin == journal.origin:
         return True
     raise AlreadyExistsError(
-        f"another copy, or an import of another file or with other options, is running in {store!r}",
+        f"another copy, or an import of another file or with other options, is running in {store}",
         path=root or "/",
         hint="run it again to finish it, or remove what it has written",
     )

@@ -7,21 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from threading import Event
-from typing import TYPE_CHECKING
 
 from frazil.api.nodes import open_group
 from frazil.api.repository import Repository
 from frazil.array.array import Array
 from frazil.integrations.files.decoded_chunks import DecodedChunks
 from frazil.integrations.files.imports.references import set_references
+from frazil.integrations.files.scanned import ScannedFile
+from frazil.integrations.files.sources.source import Source
+from frazil.repository.virtual.prefixes import Prefixes
+from frazil.runtime import Runtime
 from frazil.stores.memory import MemoryStore
 from frazil.stores.operations.adapted_store import adapt
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedFile
-    from frazil.integrations.files.sources.source import Source
-    from frazil.repository.virtual.prefixes import Prefixes
-    from frazil.runtime import Runtime
 
 
 def open_arrays(

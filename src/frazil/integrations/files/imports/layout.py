@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, lcm, prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.base.record import Record
 from frazil.base.reports import counted, extents_text, human
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.scanned import element_nbytes
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedArray
+from frazil.integrations.files.scanned import ScannedArray, element_nbytes
 
 AUTO: Final = "auto"
 SAME: Final = "same"
@@ -52,7 +49,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a fifth. Raises InvalidInputError for
     extents that do not fit the array."""
     stored = array.chunk_shape if array.chunked else None
-    is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype)
+    is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype) + array.text_nbytes
     requested = _requested(options.chunks, array, "chunks")
     if requested is not None:
         chunks, reason = requested, "as requested"

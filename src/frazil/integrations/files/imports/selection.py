@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.scanned import Skipped
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedFile
+from frazil.integrations.files.scanned import ScannedFile, Skipped
 
 _SKIPPED: Final = "it was skipped as requested"
 _NAMED_NOT: Final = "it was not requested"

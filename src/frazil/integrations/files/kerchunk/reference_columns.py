@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,17 +13,14 @@ from frazil.errors import InvalidInputError
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.runs import check_dtype
 from frazil.integrations.files.scanned import ChunkColumns, ScannedArray, Skipped, check_shape
-from frazil.integrations.files.sources.source import source_of
+from frazil.integrations.files.sources.source import Source, source_of
 from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.v3.fill_attribute import decode_fill
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location, without_secrets
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
-    from frazil.metadata.model import ArrayMetadata
-    from frazil.repository.virtual.prefixes import Prefixes
+from frazil.repository.virtual.prefixes import Prefixes
 
 
 class ChunkReferences(Record):

@@ -9,18 +9,16 @@ import io
 from collections.abc import Mapping, Sequence
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.optional_package import load_package
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
 from frazil.integrations.files.sources.source import Source, open_file, unreadable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table
@@ -66,12 +64,12 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
             continue
         targets, offsets, lengths, texts = (table[name] for name in _COLUMNS)
         for row, text in enumerate(texts):
-            if text is not None and targets[row] is None:
+            if text is not None:  # a row that was overwritten may still have its path: fsspec takes the bytes too
                 at = np.unravel_index(first + row, tuple(grid))
                 inline_chunks.append(
                     (tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode())
                 )
-        there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
+        there = np.array([i for i, target in enumerate(targets) if target is not None and texts[i] is None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
         spans[1, whole] = [places.size(targets[there[i]]) for i in whole]

@@ -10,12 +10,12 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
 from frazil.codecs.registry import DEFAULT_REGISTRY
-from frazil.errors import FormatError, InvalidInputError, MetadataError
+from frazil.errors import FormatError, InvalidInputError, MetadataError, shown
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets, virtual_array
 from frazil.integrations.files.kerchunk.reference_tables import (
     is_table_metadata,
@@ -24,16 +24,13 @@ from frazil.integrations.files.kerchunk.reference_tables import (
     record_size,
 )
 from frazil.integrations.files.scanned import ChunkColumns, ScannedArray, ScannedFile, Skipped
-from frazil.integrations.files.sources.source import state_of
+from frazil.integrations.files.sources.source import Source, state_of
+from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import check_name
 from frazil.metadata.v2.documents import ARRAY, ATTRIBUTES, GROUP, parse_node, read_document
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
-    from frazil.repository.virtual.prefixes import Prefixes
+from frazil.repository.virtual.prefixes import Prefixes
 
 JSON: Final = b"{"
 
@@ -116,12 +113,19 @@ def _references(document: object, name: str) -> dict[str, object]:
 
     texts = {str(key): str(value) for key, value in templates.items()}
 
-    def replaced(value: object) -> object:
+    def replaced(key: str, value: object) -> object:
         if not isinstance(value, list) or not value or not isinstance(value[0], str):
             return value
-        return [_TEMPLATE.sub(lambda match: texts.get(match[1], match[0]), value[0]), *value[1:]]
+        url = _TEMPLATE.sub(lambda match: texts.get(match[1], match[0]), value[0])
+        if "{{" in url and "version" in document:
+            raise FormatError(
+                f"the template in the URL of {key} is not replaced: {shown(url)}",
+                key=name,
+                hint="templates are texts by name; expressions and arguments are not read",
+            )
+        return [url, *value[1:]]
 
-    return {key: replaced(value) for key, value in found.items()}
+    return {key: replaced(key, value) for key, value in found.items()}
 
 
 def _by_array(references: Mapping[str, object], paths: Collection[str]) -> dict[str, dict[str, object]]:

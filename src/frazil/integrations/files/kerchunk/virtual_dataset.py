@@ -10,7 +10,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard
 
 import numpy as np
 
@@ -29,13 +29,11 @@ from frazil.integrations.files.scanned import (
     bytes_codec,
     no_chunks,
 )
+from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import check_name
 from frazil.metadata.v3.documents import parse_node
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE
-
-if TYPE_CHECKING:
-    from frazil.metadata.json_text import Json
 
 NAME: Final = "a dataset of VirtualiZarr"
 _ENCODED: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -22,11 +22,8 @@ from frazil.integrations.files.scanned import (
     check_shape,
 )
 from frazil.integrations.files.sources.source import state_of
+from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
-
-if TYPE_CHECKING:
-    from frazil.metadata.json_text import Json
-
 
 _HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # to read at first, and if the header is longer
 

@@ -6,16 +6,13 @@ A header may be hostile: memory is allocated only for bytes that it contains, no
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 T = TypeVar("T")
 

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
@@ -34,14 +35,9 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
-from frazil.integrations.files.sources.source import open_file, state_of
+from frazil.integrations.files.sources.source import Source, open_file, state_of
+from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
 
 KIND: Final = "NumPy (.npz)"
 NPY: Final = npy.MAGIC_PREFIX

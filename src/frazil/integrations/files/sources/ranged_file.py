@@ -5,7 +5,8 @@ For libraries that need a file, such as h5py. Bytes near each other are cached i
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,13 +14,7 @@ from frazil.errors import FrazilError, NotFoundError, StoreError
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.values import FOUND, NO_SPANS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frazil.stores.values import Version
-
+from frazil.stores.values import FOUND, NO_SPANS, Version
 
 PAGE: Final = 2**16  # smallest request in bytes
 _MAX_PREFETCH: Final = 16  # most pages that are prefetched when a file is read sequentially

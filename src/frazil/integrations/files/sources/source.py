@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location
-from frazil.repository.virtual.prefixes import VirtualContainer
+from frazil.repository.virtual.prefixes import Prefixes, VirtualContainer
 from frazil.repository.virtual.virtual_fetch import open_containers
-
-if TYPE_CHECKING:
-    from frazil.repository.virtual.prefixes import Prefixes
-
 
 _TABLES: Final = ".zmetadata"  # beside references in Parquet
 _FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # endings of the names of such folders

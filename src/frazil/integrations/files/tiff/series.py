@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import product
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
@@ -28,14 +29,9 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
-from frazil.integrations.files.sources.source import open_file, state_of
+from frazil.integrations.files.sources.source import Source, open_file, state_of
 from frazil.integrations.files.tiff.messages import tiff_messages
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.integrations.files.sources.source import Source
-    from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json
 
 TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
