@@ -157,7 +157,7 @@ def test_errors_have_one_line(
     bucket = s3.new_bucket()
     s3.store(bucket).set("notes.txt", b"no such file")
     for url, message in (
-        (f"s3://{bucket}/missing.nc", "nothing is there"),
+        (f"s3://{bucket}/missing.nc", "there is no file"),
         (f"s3://{bucket}/notes.txt", "none of NetCDF, HDF5"),
         (f"s3://{bucket}-not/a.nc", "bucket or container does not exist"),
         (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "not a bucket or host"),

@@ -68,3 +68,21 @@ def test_a_slab_that_was_under_way_is_written_again_at_the_end_of_the_array_too(
             goes_on += 1
         np.testing.assert_array_equal(frazil.open_array(target)[...], values)
     assert goes_on > 4
+
+
+def test_a_slab_of_long_text_that_was_written_in_part() -> None:
+    """Its parts are not counted as the slab: elements of the others would be missing."""
+    values = np.array(["x" * (3000 if 1000 <= row < 1500 else 3) + str(row) for row in range(4096)], object)
+    source, runtime = MemoryStore(), frazil.Runtime(bytes_in_flight=2**18)
+    frazil.create_array(source, data=values, dtype="string", chunks=(32,))
+    resumed = 0
+    for put in range(1, 30, 2):
+        target = MemoryStore()
+        plan = FaultPlan([Fault("put_many", call) for call in range(put, put + 1000)])
+        try:
+            frazil.rechunk(source, FaultyStore(target, plan), chunks=(64,), runtime=runtime)
+        except StoreError:
+            frazil.rechunk(source, target, chunks=(64,), runtime=runtime)
+            resumed += 1
+        assert (frazil.open_array(target)[...] == values).all(), put
+    assert resumed > 4
