@@ -400,19 +400,19 @@ class Repository(Inspected):
         *,
         wait: timedelta = cleanup.DEFAULT_WAIT,
         now: bool = False,
+        accept_loss: bool = False,
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
-        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of
-        killed writers, discarded forks, manifests of lost races, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage.
-
-        wait      time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
-        now       removes all garbage at once: only if there is no writer and no open session
-        dry_run   writes nothing, and reports the planned changes;  progress: called with the kind and number of objects done since the last call
-        A run may be interrupted at any time; the next run continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if something
-        is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
+        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of killed
+        writers, discarded forks, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage. A run may be interrupted at any time.
+        wait         time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
+        now          removes all garbage at once: only if there is no writer and no open session
+        accept_loss  collects also if chunk files that branches or tags lead to are missing. Else that is an error: a damaged manifest may have named another file
+        dry_run      writes nothing, and reports the planned changes;  progress: called with the kind and number of objects done since the last call
+        Raises InvalidInputError, ConflictError during a copy to this location, FormatError for damage (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
         self.sync()  # a crash must not lose the commits on which the removal depends
-        return cleanup.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
+        return cleanup.garbage_collect(self._files, wait, progress, now=now, accept_loss=accept_loss, dry_run=dry_run)
 
     def expire(
         self,

@@ -24,19 +24,21 @@ DEFAULT_WAIT: Final = timedelta(microseconds=WAIT // 1000)
 def garbage_collect(
     files: RepositoryFormat,
     wait: timedelta,
+    progress: Callable[[str, int], object] | None,
     *,
     now: bool,
+    accept_loss: bool,
     dry_run: bool,
-    progress: Callable[[str, int], object] | None,
 ) -> Collected:
     """As Repository.garbage_collect."""
     check_flag(now, "now")
+    check_flag(accept_loss, "accept_loss")
     check_flag(dry_run, "dry_run")
     if not isinstance(wait, timedelta):
         raise InvalidInputError(f"wait is {wait!r}; it must be a timedelta", hint="wait=timedelta(hours=24)")
     report = check_progress(progress)
     waits = 0 if now else max(_ns(wait), 1)
-    return collection.collect(files, waits, report, dry_run=dry_run)
+    return collection.collect(files, waits, report, accept_loss=accept_loss, dry_run=dry_run)
 
 
 def expire(

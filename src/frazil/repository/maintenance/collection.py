@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from frazil.base.record import Record
 from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
@@ -23,9 +25,9 @@ from frazil.repository.maintenance.condemned import (
     no_ids,
     write_condemned,
 )
-from frazil.repository.maintenance.id_columns import Ids, among, join, octets, without
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
-from frazil.repository.maintenance.marks import load_marks, save_marks
+from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
 from frazil.repository.maintenance.report import Collected
@@ -33,9 +35,14 @@ from frazil.stores.keys.names import COPY_JOURNAL
 
 _HOLDS: Final = 64  # attempts per branch to take its next number before other writers
 _AT_ONCE: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
+_TRIES: Final = 4  # markings until the missing chunk files are the same twice
 # nanoseconds after which pins with an unknown outcome, and files of interrupted runs, are removed: no operation runs for so long
 _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
+_RESTORE: Final = (
+    "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
+    "accept_loss=True collects if the loss is accepted"
+)
 
 
 class _Clock(Record):
@@ -51,8 +58,11 @@ class _Clock(Record):
         return min(record.modified, self.now) >= 0 and self.now - record.modified >= max(self.wait, life)
 
 
-def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: bool = False) -> Collected:
+def collect(
+    files: RepositoryFormat, wait: int, progress: Progress, *, accept_loss: bool = False, dry_run: bool = False
+) -> Collected:
     """Collects garbage. wait: nanoseconds from condemning to removal; 0: all unreachable objects are removed now, which is safe if no process writes.
+    accept_loss: also while reachable chunk files are missing.
 
     If it is interrupted, the next collection continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if
     something is damaged or missing (then nothing is removed), StoreError, ReadOnlyError."""
@@ -69,7 +79,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     if dry_run:
         # this clock may be wrong, but a dry run removes nothing
         try:
-            return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+            return _collect(files, _Clock(time.time_ns(), wait), progress, None, accept_loss)
         except FormatError as error:
             error.hint = error.hint or _VERIFY
             raise
@@ -79,7 +89,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     try:
         write_record(files, run.name, {})
         # a process that pins a snapshot either sees this file, or the collection sees its pin
-        done = _collect(files, _store_time(files, run.name, wait), progress, run)
+        done = _collect(files, _store_time(files, run.name, wait), progress, run, accept_loss)
     except BaseException as error:
         if isinstance(error, FormatError):
             error.hint = error.hint or _VERIFY
@@ -122,7 +132,9 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     return _Clock(now, wait)
 
 
-def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _Run | None) -> Collected:
+def _collect(
+    files: RepositoryFormat, clock: _Clock, progress: Progress, run: _Run | None, accept_loss: bool
+) -> Collected:
     records = list_records(files)
     copy_journals = _copy_journals(files, clock)
     lists = [record for record in records if record.folder == "condemned"]
@@ -134,7 +146,9 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
     stored_marks = load_marks(files)
-    reachable, marks = mark(files, stored_marks, progress, saves=run is not None)
+    reachable, marks, lost = _mark(
+        files, stored_marks, listed, progress, saves=run is not None, accept_loss=accept_loss
+    )
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
     doomed = _those_among(dead, old) if clock.wait else dict(dead)
@@ -143,7 +157,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
         held = _hold_branches(files)
-        reachable, marks = mark(files, marks, progress, saves=False)
+        reachable, marks, lost = _mark(files, marks, listed, progress, saves=False, accept_loss=accept_loss)
         dead = _dead(listed, reachable)
         doomed = _those_among(doomed, dead)
     sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
@@ -151,7 +165,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     fresh_bytes = sum(_sizes(files, kind, fresh[kind], listed[kind]) for kind in KINDS)
     leftovers = 0
     if run is not None:
-        if marks.snapshots.tobytes() != stored_marks.snapshots.tobytes() or len(marks.read) != len(stored_marks.read):
+        if not marks.equals(stored_marks):
             save_marks(files, marks)
         _remove(files, doomed, run, progress)
         # before the old lists are removed: what another collection may be about to remove is always in a list
@@ -169,7 +183,48 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
         waiting=count_by_kind(_those_among(dead, before)),
         leftovers=leftovers,
         held=held,
+        missing=lost,
     )
+
+
+# --- reachable objects -----------------------------------------------------------------------------------------------------
+
+
+def _mark(
+    files: RepositoryFormat,
+    marks: Marks,
+    listed: dict[ObjectKind, Listed],
+    progress: Progress,
+    *,
+    saves: bool,
+    accept_loss: bool,
+) -> tuple[Reachable, Marks, int]:
+    """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are any, unless their loss
+    is accepted: if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
+    lost, tries = NO_IDS, _TRIES
+    while True:
+        reachable, marks = mark(files, marks, progress, saves=saves)
+        before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
+        tries -= 1
+        if accept_loss or not tries or among(lost, before).all():
+            break
+        # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
+        marks = NO_MARKS
+    if len(lost) and not accept_loss:
+        (first,) = next(_names("chunks", lost[:1]))
+        raise FormatError(
+            f"chunk files that branches or tags lead to are missing: {len(lost):,}, the first is {first}",
+            key=files.key(first),
+            hint=_RESTORE,
+        )
+    return reachable, marks, len(lost)
+
+
+def _missing(files: RepositoryFormat, listed: Ids, reachable: Ids) -> Ids:
+    """The reachable chunk files that do not exist, sorted. Those of commits after the listing are looked up."""
+    left = without(reachable, listed)
+    absent = [files.store.sizes([files.key(name) for name in names]) < 0 for names in _names("chunks", left)]
+    return left[np.concatenate(absent)] if absent else left
 
 
 # --- listed and dead objects -----------------------------------------------------------------------------------------------

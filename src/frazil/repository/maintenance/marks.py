@@ -42,6 +42,10 @@ class Marks(Record):
             return False
         return all((column[1:] >= column[:-1]).all() for column in (self.snapshots, self.manifests, self.attributes))
 
+    def equals(self, other: Marks) -> bool:
+        """Whether the marks are the same."""
+        return all(map(np.array_equal, self, other))
+
     def with_chunks(self, manifests: list[Ids], chunks: list[Ids]) -> Marks:
         """Adds the chunk files of more manifests, a column for each manifest."""
         counts = np.cumsum([len(part) for part in chunks]) + len(self.chunks)

@@ -17,7 +17,8 @@ class Collected(Record):
     condemned  objects that were found unreachable now; a later collection removes them;  condemned_bytes: their bytes
     waiting    objects that were condemned before, and have not waited long enough
     leftovers  number of removed files that are no longer needed: lock and temporary files, journals of copies, and files under gc/
-    held       branches that got their next number, so that no older commit can arrive any more"""
+    held       branches that got their next number, so that no older commit can arrive any more
+    missing    chunk files that branches and tags lead to and that do not exist; 0 unless accept_loss was given"""
 
     dry_run: bool
     live: Mapping[str, int]
@@ -28,6 +29,7 @@ class Collected(Record):
     waiting: Mapping[str, int]
     leftovers: int
     held: int
+    missing: int
 
     def to_json(self) -> dict[str, Json]:
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._asdict().items()}
@@ -41,6 +43,7 @@ class Collected(Record):
             ("live", self.live, ""),
         ]
         lines = [f"{name}: {_counts(counts)}{more if any(counts.values()) else ''}" for name, counts, more in rows]
+        lines += [f"missing: {self.missing:,} chunk files"] if self.missing else []
         return "\n".join([*lines, f"other files removed: {self.leftovers}{would}"])
 
 

@@ -34,6 +34,17 @@ def test_gc(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frazil.Repository.open("sea.repo").readonly_session(tag="v1").root["level1/temp"].shape == (3, 40, 50)
 
 
+def test_gc_where_a_chunk_file_is_missing(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    chunk = min(Path("sea.repo/chunks").iterdir())
+    chunk.unlink()
+    assert main(["repo", "gc", "sea.repo", "--now"]) == 1
+    error = capfd.readouterr().err
+    assert f"the first is chunks/{chunk.name}" in error
+    assert "--accept-loss" in error
+    done = json.loads(output_of(["repo", "gc", "sea.repo", "--accept-loss", "--json"], capfd))
+    assert done["missing"] == 1
+
+
 def test_expire(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     dry = json.loads(output_of(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
     assert len(dry["snapshots"]) == 2

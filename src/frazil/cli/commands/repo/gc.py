@@ -26,6 +26,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--now", action="store_true", help="remove at once; only safe if no process writes and no session is open"
     )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="collect also if chunk files that branches or tags lead to are missing",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_json(parser)
 
@@ -34,7 +39,11 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     with Steps() as report:
         done = repo.garbage_collect(
-            wait=timedelta(hours=options.wait), now=options.now, dry_run=options.dry_run, progress=report
+            wait=timedelta(hours=options.wait),
+            now=options.now,
+            accept_loss=options.accept_loss,
+            dry_run=options.dry_run,
+            progress=report,
         )
     print_result(options, done.to_json(), str(done))
 
