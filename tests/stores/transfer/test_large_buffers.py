@@ -90,6 +90,12 @@ def _address(buffer: NDArray[np.uint8]) -> int:
     return int(buffer.__array_interface__["data"][0])
 
 
+def _idle_sizes(pool: BufferPool) -> list[int] | None:
+    """None: the pool has no memory, neither idle nor in use."""
+    memories = None if pool._memories is None else pool._memories()
+    return None if memories is None else [len(loan.memory) for loan in memories.idle()]
+
+
 def test_memory_is_used_again_once_no_view_is_left() -> None:
     pool, size = BufferPool(), 2**21
     kept, first = pool.empty(size), pool.empty(size)
@@ -110,10 +116,27 @@ def test_idle_memory_does_not_add_to_memory_in_use() -> None:
     kept = pool.empty(2**20)
     for size in (2**20, 2**22, 2**24):
         assert pool.empty(size).shape == (size,)
-        assert sum(len(memory) for memory in pool._idle) == size
+        assert _idle_sizes(pool) == [size]
     del kept
-    assert not pool._idle
-    assert not pool._in_use
+    assert _idle_sizes(pool) is None
+
+
+def test_an_interrupt_where_a_buffer_ends_is_not_lost() -> None:
+    """Python code that runs there would be interrupted, and its exception printed only."""
+    pool, ran = BufferPool(), list[str]()
+    kept, buffers = pool.empty(2**20), [pool.empty(2**20)]
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_qualname) if event == "call" else None)
+    try:
+        buffers.clear()
+    finally:
+        sys.setprofile(None)
+    assert _idle_sizes(pool) == [len(kept)]
+    assert ran == []
+
+
+def test_a_size_beyond_all_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        BufferPool().empty(sys.maxsize)
 
 
 def test_buffers_of_many_threads_are_apart() -> None:
@@ -129,4 +152,4 @@ def test_buffers_of_many_threads_are_apart() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(fill, range(8)))
-    assert not pool._idle
+    assert _idle_sizes(pool) is None
