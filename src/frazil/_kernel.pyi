@@ -1,4 +1,4 @@
-"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that is at most 4 KiB in memory.
+"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that takes some microseconds (docs/design/008-kernel.md).
 
 Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
 Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
