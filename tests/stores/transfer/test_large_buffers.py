@@ -68,32 +68,51 @@ def test_a_whole_piece_is_not_copied() -> None:
         joined_value(outside)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
-def test_a_large_buffer_goes_back_to_the_system() -> None:
-    def resident() -> int:
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        assert found is not None
-        return int(found[1]) >> 10
-
-    before, pool = resident(), BufferPool()
-    buffers = [pool.empty(2**23) for _ in range(16)]
-    for buffer in buffers:
-        buffer[:] = 1
-    assert resident() >= before + 100
-    del buffer, buffers
-    assert resident() <= before + 30
-    assert pool.empty(3).shape == (3,)
-    assert pool.empty(0).shape == (0,)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
 
 
-def _address(buffer: NDArray[np.uint8]) -> int:
-    return int(buffer.__array_interface__["data"][0])
+def _resident() -> int:
+    """MiB"""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) >> 10
 
 
 def _idle_sizes(pool: BufferPool) -> list[int] | None:
     """None: the pool has no memory, neither idle nor in use."""
     memories = None if pool._memories is None else pool._memories()
     return None if memories is None else [len(loan.memory) for loan in memories.idle()]
+
+
+@linux
+def test_a_large_buffer_goes_back_to_the_system() -> None:
+    before, pool = _resident(), BufferPool()
+    buffers = [pool.empty(2**23) for _ in range(16)]
+    for buffer in buffers:
+        buffer[:] = 1
+    assert _resident() >= before + 100
+    del buffer, buffers
+    assert _resident() <= before + 30
+    assert pool.empty(3).shape == (3,)
+    assert pool.empty(0).shape == (0,)
+
+
+@linux
+def test_smaller_buffers_do_not_hold_the_memory_of_larger_ones() -> None:
+    before, pool = _resident(), BufferPool()
+    kept = pool.empty(2**20)
+    buffers = [pool.empty(2**24) for _ in range(8)]
+    for buffer in buffers:
+        buffer[:] = 1
+    del buffer, buffers
+    smaller = [pool.empty(2**23) for _ in range(8)]
+    assert _idle_sizes(pool) == []
+    assert _resident() <= before + 8 * 8 + 30
+    del kept, smaller
+
+
+def _address(buffer: NDArray[np.uint8]) -> int:
+    return int(buffer.__array_interface__["data"][0])
 
 
 def test_memory_is_used_again_once_no_view_is_left() -> None:

@@ -69,14 +69,15 @@ class _Memories:
         return [loan for loan in self._loans.copy() if loan.buffer() is None]
 
     def take(self, nbytes: int) -> mmap.mmap | None:
-        """Idle memory of about this size. If there is none, all idle memory is returned to the system: so it never adds to the most that was in use."""
+        """Idle memory of about this size. Pages behind that size are returned to the system, and all idle memory is if none fits: so it never adds to the most that was
+        in use."""
         idle = sorted(self.idle(), key=_size)
         fitting = [loan for loan in idle if nbytes <= _size(loan) <= 2 * nbytes]
         for loan in fitting or idle:
             with suppress(ValueError):  # another thread has taken it meanwhile
                 self._loans.remove(loan)
                 if fitting:
-                    return loan.memory
+                    return _cut(loan.memory, nbytes)
         return None
 
 
@@ -98,13 +99,24 @@ class _Loan:
         self.buffer: Final = ref(buffer)
 
 
+def _cut(memory: mmap.mmap, nbytes: int) -> mmap.mmap:
+    end = _rounded(nbytes)
+    if end < len(memory) and hasattr(mmap, "MADV_DONTNEED"):
+        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
+    return memory
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // _UNIT) * _UNIT
+
+
 def _size(loan: _Loan) -> int:
     return len(loan.memory)
 
 
 def _from_the_system(nbytes: int) -> mmap.mmap:
     """Raises OSError if memory is short."""
-    memory = mmap.mmap(-1, -(-nbytes // _UNIT) * _UNIT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, _rounded(nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # not every system has huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
