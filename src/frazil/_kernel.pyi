@@ -177,7 +177,7 @@ def copy_files(
     """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), with its times of change and access. Replaces
     an existing file.
 
-    No locks are taken. Links are not followed, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
+    No locks are taken. Links are neither followed nor replaced, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
     (O_TMPFILE; where the file system has no such files, a name that begins with ".copy-" and ends in ".__lock"). If the size or time of change of the source
     differs afterwards, the copy is repeated, three times at most. With `sync` each file is synced before it gets its name; the caller syncs folders. Names are
     handled in parallel. Ctrl-C takes effect between two files, and in large files.
