@@ -227,7 +227,7 @@ pub fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_
     let bytes: usize = values.iter().map(|value| value.len()).sum();
     let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
-    on_threads(py, bytes, threads, |threads| {
+    on_threads(py, chain.encoding_work(values.len(), bytes), threads, |threads| {
         threads.run_jobs(
             values.len(),
             most,

@@ -8,10 +8,7 @@ use crate::columns::{Bytes, Column};
 use crate::failures::FailureRows;
 use crate::fetch::{Sink, Watch, fetch};
 use crate::sources::{Files, Sources};
-use crate::threads::on_threads;
-
-/// Rows up to this number are weighed one by one.
-const FEW: usize = 16;
+use crate::threads::{FEW, on_threads};
 
 pub struct Rows<'py> {
     files: Option<Bound<'py, Files>>,

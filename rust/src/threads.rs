@@ -201,12 +201,15 @@ pub fn on_threads<T: Send>(py: Python<'_>, bytes: usize, most: isize, work: impl
     signals.raised.map_or(Ok(answer), Err)
 }
 
+/// More items than this are not brief work, however small they are: each takes a microsecond or more.
+pub const FEW: usize = 16;
+
 /// Bytes up to which work takes less than it costs to give the GIL away: another thread is woken on another core, and this one waits for it.
 const BRIEF: usize = 4 << 10;
 
 /// Runs `work` without the GIL, unless it is brief; a panic, which no input should cause, becomes a RuntimeError.
 ///
-/// bytes: what it reads or makes in memory; usize::MAX if it reads files, or waits for anything
+/// bytes: what it reads or makes in memory; usize::MAX if it reads files, waits for anything, has more than FEW items or a codec that takes long for a few bytes
 pub fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let caught = || catch_unwind(AssertUnwindSafe(work));
     let done = if bytes <= BRIEF { caught() } else { py.detach(caught) };

@@ -1,4 +1,4 @@
-"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that is at most 4 KiB in memory.
+"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that takes some microseconds (docs/design/008-kernel.md).
 
 Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
 Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
@@ -177,7 +177,7 @@ def copy_files(
     """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), with its times of change and access. Replaces
     an existing file.
 
-    No locks are taken. Links are not followed, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
+    No locks are taken. Links are neither followed nor replaced, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
     (O_TMPFILE; where the file system has no such files, a name that begins with ".copy-" and ends in ".__lock"). If the size or time of change of the source
     differs afterwards, the copy is repeated, three times at most. With `sync` each file is synced before it gets its name; the caller syncs folders. Names are
     handled in parallel. Ctrl-C takes effect between two files, and in large files.

@@ -10,6 +10,7 @@ use crate::codecs::{Blosc, Codec, Contexts, Ended, Refusal};
 use crate::columns::wrong;
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::{Growing, Memory};
+use crate::threads::FEW;
 
 /// The number of bytes to which a stage of a chain decodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +63,11 @@ impl Chain {
     /// Whether decoding takes much longer than a copy.
     pub fn is_slow(&self) -> bool {
         self.codecs.iter().any(Codec::is_slow)
+    }
+
+    /// The bytes of work that encodes these bytes of some items, as threads::detached takes them.
+    pub fn encoding_work(&self, items: usize, bytes: usize) -> usize {
+        if items > FEW || self.codecs.iter().any(Codec::encodes_slowly) { usize::MAX } else { bytes }
     }
 
     /// Whether the first codec creates new decoded bytes, so that they can be put anywhere at no cost.

@@ -299,7 +299,8 @@ fn encode_gathered<G: Gather>(
     let decoded = inner_chunks.saturating_mul(program.size);
     let most = if decoded < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
-    on_threads(py, if reads_files { usize::MAX } else { decoded }, threads, |threads| {
+    let work = if reads_files { usize::MAX } else { program.chain.encoding_work(inner_chunks, decoded) };
+    on_threads(py, work, threads, |threads| {
         threads.run_jobs(
             slots.len(),
             most,

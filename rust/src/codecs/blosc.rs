@@ -160,6 +160,14 @@ impl Blosc {
         matches!(self.compressor.as_bytes(), b"zlib" | b"zstd")
     }
 
+    pub fn encodes_slowly(&self) -> bool {
+        match self.compressor.as_bytes() {
+            b"zlib" => true,
+            b"zstd" => self.level > 5, // Zstandard's level 11 and more
+            _ => false,
+        }
+    }
+
     pub fn encode(&self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         let refused = || Fault::new(Code::Decode, format!("blosc: could not encode {} bytes", input.len()));
         if self.compressor.as_bytes() == b"snappy" {

@@ -106,6 +106,18 @@ impl Codec {
         }
     }
 
+    /// Whether encoding 4 KiB takes more than some 50 microseconds: Zstandard's search at high levels, and tables that are made for each chunk.
+    pub fn encodes_slowly(&self) -> bool {
+        match self {
+            Codec::Blosc(blosc) => blosc.encodes_slowly(),
+            Codec::Zstd { level, .. } => *level > 9,
+            Codec::Gdeflate { .. } => true,
+            Codec::Crc32c | Codec::Fletcher32 | Codec::Shuffle { .. } | Codec::Lz4 { .. } | Codec::Gzip { .. } | Codec::Zlib { .. } => {
+                false
+            }
+        }
+    }
+
     /// Bytes to which `len` bytes are encoded, if that does not depend on their values.
     pub fn exact(&self, len: usize) -> Option<usize> {
         match self {

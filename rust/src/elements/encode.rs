@@ -86,7 +86,7 @@ pub fn encode_elements(
     let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
     let bytes = rows.len().saturating_mul(elements).saturating_mul(VIEW).saturating_add(held);
-    on_threads(py, bytes, threads, |threads| {
+    on_threads(py, chain.encoding_work(rows.len(), bytes), threads, |threads| {
         threads.run_jobs(
             slots.len(),
             helped,

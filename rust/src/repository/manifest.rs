@@ -259,7 +259,7 @@ pub fn order_references(
     let (nodes, starts) = (Bytes::new(nodes, "nodes")?, Bytes::new(starts, "starts")?);
     let coordinates = Bytes::new(coordinates, "coordinates")?;
     let keys = Keys::new(nodes.as_slice(), starts.as_slice(), coordinates.as_slice()).map_err(wrong)?;
-    detached(py, coordinates.as_slice().len(), || {
+    detached(py, nodes.as_slice().len() + starts.as_slice().len() + coordinates.as_slice().len(), || {
         keys.order().map(|rows| segment(rows.into_iter().flat_map(|row| i64::from(row).to_ne_bytes()).collect()))
     })
 }

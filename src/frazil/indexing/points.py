@@ -68,10 +68,8 @@ class PointChunks:
 
     def whole_inside(self) -> NDArray[np.bool_]:
         """bool[n]: every element of the chunk inside the array is selected."""
-        (first, points), elements = (
-            self.elements,
-            np.ones(self.count, np.float64),
-        )  # of a chunk; float64 is exact for all possible counts of points
+        first, points = self.elements
+        elements = np.ones(self.count, np.float64)  # of a chunk; float64 is exact for all possible counts of points
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
             elements *= np.minimum(length - self._coordinates[:, dimension] * extent, extent)
         whole = np.diff(first) >= elements

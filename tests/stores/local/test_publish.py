@@ -335,8 +335,7 @@ def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
 WAIT = """
 import sys
 from pathlib import Path
-from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
-from tests.stores.refused_system_calls import lack, require_filters
+from tests.stores.local_disks import Folder
 folder = Folder(Path(sys.argv[1]))
 try:
     folder.publish({f"k{i}": b"1" for i in range(int(sys.argv[2]))}, threads=2)

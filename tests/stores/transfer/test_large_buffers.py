@@ -68,22 +68,47 @@ def test_a_whole_piece_is_not_copied() -> None:
         joined_value(outside)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
-def test_a_large_buffer_goes_back_to_the_system() -> None:
-    def resident() -> int:
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        assert found is not None
-        return int(found[1]) >> 10
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
 
-    before, pool = resident(), BufferPool()
+
+def _resident() -> int:
+    """MiB"""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) >> 10
+
+
+def _idle_sizes(pool: BufferPool) -> list[int] | None:
+    """None: the pool has no memory, neither idle nor in use."""
+    memories = None if pool._memories is None else pool._memories()
+    return None if memories is None else [len(loan.memory) for loan in memories.idle()]
+
+
+@linux
+def test_a_large_buffer_goes_back_to_the_system() -> None:
+    before, pool = _resident(), BufferPool()
     buffers = [pool.empty(2**23) for _ in range(16)]
     for buffer in buffers:
         buffer[:] = 1
-    assert resident() >= before + 100
+    assert _resident() >= before + 100
     del buffer, buffers
-    assert resident() <= before + 30
+    assert _resident() <= before + 30
     assert pool.empty(3).shape == (3,)
     assert pool.empty(0).shape == (0,)
+
+
+@linux
+def test_smaller_buffers_do_not_hold_the_memory_of_larger_ones() -> None:
+    before, pool = _resident(), BufferPool()
+    kept = pool.empty(2**20)
+    buffers = [pool.empty(2**24) for _ in range(8)]
+    for buffer in buffers:
+        buffer[:] = 1
+    del buffer, buffers
+    smaller = [pool.empty(2**23) for _ in range(8)]
+    assert _idle_sizes(pool) == []
+    assert _resident() <= before + 8 * 8 + 30
+    del kept, smaller
 
 
 def _address(buffer: NDArray[np.uint8]) -> int:
@@ -110,10 +135,27 @@ def test_idle_memory_does_not_add_to_memory_in_use() -> None:
     kept = pool.empty(2**20)
     for size in (2**20, 2**22, 2**24):
         assert pool.empty(size).shape == (size,)
-        assert sum(len(memory) for memory in pool._idle) == size
+        assert _idle_sizes(pool) == [size]
     del kept
-    assert not pool._idle
-    assert not pool._in_use
+    assert _idle_sizes(pool) is None
+
+
+def test_an_interrupt_where_a_buffer_ends_is_not_lost() -> None:
+    """Python code that runs there would be interrupted, and its exception printed only."""
+    pool, ran = BufferPool(), list[str]()
+    kept, buffers = pool.empty(2**20), [pool.empty(2**20)]
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_qualname) if event == "call" else None)
+    try:
+        buffers.clear()
+    finally:
+        sys.setprofile(None)
+    assert _idle_sizes(pool) == [len(kept)]
+    assert ran == []
+
+
+def test_a_size_beyond_all_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        BufferPool().empty(sys.maxsize)
 
 
 def test_buffers_of_many_threads_are_apart() -> None:
@@ -129,4 +171,4 @@ def test_buffers_of_many_threads_are_apart() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(fill, range(8)))
-    assert not pool._idle
+    assert _idle_sizes(pool) is None

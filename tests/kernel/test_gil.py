@@ -1,0 +1,82 @@
+"""The GIL: calls that take long release it, however few bytes they have."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from frazil import _kernel
+from frazil.codecs import Blosc, Gdeflate, Gzip, Zstd
+from frazil.codecs.codec import NativeCodec
+
+_SMOOTH = np.cumsum(np.random.default_rng(0).integers(-2, 3, 2048)).astype(np.int16).tobytes()
+
+
+def _releases(call: Callable[[], object]) -> bool:
+    """Whether another thread runs during one of many calls, as no thread gets the GIL from one that keeps it."""
+    interval, ran, ready = sys.getswitchinterval(), threading.Event(), threading.Lock()
+    ready.acquire()
+
+    def wait() -> None:
+        with ready:
+            ran.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    sys.setswitchinterval(1000)
+    try:
+        ready.release()
+        for _ in range(1000):
+            call()
+            if ran.is_set():
+                return True
+        return False
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def _encode(codec: NativeCodec, values: list[bytes]) -> Callable[[], object]:
+    return lambda: _kernel.encode_bytes([codec], values, 1)
+
+
+def _native(codec: Blosc | Zstd | Gzip | Gdeflate) -> NativeCodec:
+    native = codec.native()
+    assert native is not None
+    return native
+
+
+SLOW = {
+    "zstd": Zstd(level=19),
+    "blosc": Blosc(cname="zstd", clevel=9, shuffle="shuffle", typesize=2, blocksize=0),
+    "gdeflate": Gdeflate(),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_slow_encoders_release_it(name: str) -> None:
+    codec = _native(SLOW[name])
+    assert _releases(_encode(codec, [_SMOOTH]))
+
+
+def test_many_items_release_it() -> None:
+    """4000 values of one byte take milliseconds."""
+    codec = _native(Gzip(level=1))
+    assert _releases(_encode(codec, [b"a"] * 4000))
+    program = _kernel.program((1,), 1, (0,), (), (codec,), b"\0")
+    count, lengths = 4000, np.empty(4000, np.int64)
+    index, entries = np.arange(count).reshape(-1, 1), np.column_stack((np.arange(count), np.ones(count, np.int64)))
+    runs = np.column_stack((np.zeros(count, np.int64), np.ones((count, 2), np.int64), np.arange(count)))
+    source, groups = np.ones(count, np.uint8), np.array([0, count])
+    assert _releases(
+        lambda: _kernel.encode_chunks(program, source, (index, entries, runs), None, groups, False, 1, lengths)
+    )
+
+
+def test_brief_calls_keep_it() -> None:
+    """Handing it over would take longer than the call."""
+    assert not _releases(_encode(_native(Gzip(level=1)), [_SMOOTH[:64]]))
