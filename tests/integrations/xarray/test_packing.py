@@ -90,6 +90,29 @@ def test_a_number_of_missing_values_that_is_not_exact(tmp_path: Path, fill: obje
     assert read(tmp_path / "sea.zarr") == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("factor", [0.5, np.float32(0.5)])
+def test_integers_of_dask_are_packed(tmp_path: Path, factor: float) -> None:
+    """xarray's coder divides integers in place, which only dask can do."""
+    made = dataset(np.array([100, 127], "i1")).chunk(x=1)
+    encoding = {"dtype": "i2", "scale_factor": factor, "add_offset": 1.0, "_FillValue": -1}
+    made.frazil.write(tmp_path / "sea.zarr", encoding={"t": encoding})
+    assert read(tmp_path / "sea.zarr") == [100.0, 127.0]
+    with pytest.raises(InvalidInputError, match="has the value 127"):
+        made.frazil.write(tmp_path / "sea.zarr", mode="w", encoding={"t": {**encoding, "dtype": "i1"}})
+
+
+def test_a_fill_value_that_its_integers_cannot_hold(tmp_path: Path) -> None:
+    """It became 241, which was a valid value."""
+    made = dataset([241.0], _FillValue=np.float32(-9999))
+    with pytest.raises(
+        InvalidInputError, match=r"has the fill value -9999\.0, which its encoding as uint8 cannot hold"
+    ):
+        made.frazil.write(tmp_path / "sea.zarr", encoding={"t": {"dtype": "u1", "_FillValue": np.float32(-9999)}})
+    missing = dataset([1.0, np.nan], dtype="i2", missing_value=np.float32(1e20))
+    with pytest.raises(InvalidInputError, match=r"has the fill value 1.*e\+20, which its encoding as int16"):
+        missing.frazil.write(tmp_path / "sea.zarr")
+
+
 def test_hints(tmp_path: Path) -> None:
     """A new variable can get another encoding; that of an array that exists cannot be changed."""
     with pytest.raises(InvalidInputError) as new:
@@ -101,6 +124,7 @@ def test_hints(tmp_path: Path) -> None:
     assert "give the variable another name, and an encoding" in (appended.value.hint or "")
 
 
+@pytest.mark.filterwarnings("ignore:saving variable x:xarray.SerializationWarning")  # of older versions
 def test_a_coordinate(tmp_path: Path) -> None:
     """Whose values are those of an index."""
     made = xr.Dataset(coords={"x": ("x", [0.0, 1.0], {}, {"dtype": "i1"})})

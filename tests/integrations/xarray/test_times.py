@@ -89,3 +89,32 @@ def test_times_out_of_the_range_of_nanoseconds() -> None:
 def test_unknown_units() -> None:
     with pytest.raises(InvalidInputError, match="cannot be encoded in the units 'months since 2000-01-01'"):
         times("2000-01-01").frazil.write(MemoryStore(), encoding={"t": {"units": "months since 2000-01-01"}})
+
+
+@pytest.mark.parametrize("key", ["_FillValue", "missing_value"])
+def test_a_fill_value_that_its_integers_cannot_hold(key: str) -> None:
+    """It became another number, which was a valid time."""
+    encoding = {"units": "hours since 2000-01-01", "dtype": "i4", key: -(2**63)}
+    with pytest.raises(InvalidInputError, match=r"has the fill value -9223372036854775808.* as int32 cannot hold"):
+        times("2000-01-01", "2000-01-02", **encoding).frazil.write(MemoryStore())
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_packed_times(lazy: bool) -> None:
+    """Those outside the range of the integers were stored as others, as to_zarr stores them."""
+    encoding = {"t": {"units": "hours since 2000-01-01", "dtype": "i2", "add_offset": 10.0}}
+    for value, message in (("2010-01-01", "the time 87662.0 hours"), ("NaT", "NaT")):
+        wrong = times(value)
+        with pytest.raises(InvalidInputError, match=f"'t' has {message}.* as int16"):
+            (wrong.chunk(x=1) if lazy else wrong).frazil.write(MemoryStore(), encoding=encoding)
+    store, right = MemoryStore(), times("2001-01-01T05", "1999-01-01", "NaT")
+    encoding["t"]["_FillValue"] = np.int16(-1)
+    (right.chunk(x=2) if lazy else right).frazil.write(store, encoding=encoding)
+    assert read(store) == ["2001-01-01T05:00:00", "1999-01-01T00:00:00", "NaT"]
+    stored = xr.open_dataset(store, engine="frazil", decode_cf=False).t  # type: ignore[arg-type]
+    assert (stored.dtype, stored.attrs["_FillValue"]) == ("int16", -1)
+    store = MemoryStore()
+    right[{"x": slice(2)}].frazil.write(store, encoding={"t": {**encoding["t"], "_FillValue": None}})
+    assert "_FillValue" not in xr.open_dataset(store, engine="frazil", decode_cf=False).t.attrs  # type: ignore[arg-type]
+    right.frazil.write(store, mode="w", encoding={"t": {"units": "days since 2000-01-01", "add_offset": 0.25}})
+    assert read(store) == ["2001-01-01T05:00:00", "1999-01-01T00:00:00", "NaT"]  # as floats

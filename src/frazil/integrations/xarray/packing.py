@@ -18,8 +18,8 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
     """A variable whose numbers are compared with the range of the integers in its encoding: at once if they are in memory, otherwise when they are computed.
 
     exists  whether the encoding is that of an array that exists
-    Raises InvalidInputError for a value outside that range, and for NaN if its number is not exact in the variable's dtype. NaN without a number is not compared:
-    xarray warns."""
+    Raises InvalidInputError for a value or a fill value outside that range, and for NaN if its number is not exact in the variable's dtype. NaN without a number is
+    not compared: xarray warns."""
     encoding = variable.encoding
     try:
         stored = np.dtype(encoding["dtype"])
@@ -28,6 +28,7 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
         return variable  # nothing to compare, or an encoding that xarray refuses
     if stored.kind not in "iu" or variable.dtype.kind not in "iuf" or "_Unsigned" in encoding:
         return variable
+    check_fill(name, encoding.get("_FillValue"), stored, exists)
     if scale == 1 and offset == 0 and np.can_cast(variable.dtype, stored):
         return variable
     check = partial(_check, name=name, encoding=dict(encoding), exists=exists)
@@ -52,8 +53,10 @@ def _check(
     # numbers of Python, because NumPy's 2.0**63 is not above the largest int64
     for value, number in zip(ends, _packed(np.array(ends, values.dtype), name, encoding).tolist(), strict=True):
         if np.isnan(value):
-            if fill is not None and number != np.asarray(fill).item():
-                raise unfit(name, exists, f"has NaN, and {values.dtype} cannot hold its number {fill} exactly")
+            if fill is not None:
+                check_fill(name, fill, stored, exists)
+                if number != np.asarray(fill).item():
+                    raise unfit(name, exists, f"has NaN, and {values.dtype} cannot hold its number {fill} exactly")
         elif not limits.min <= number <= limits.max:
             scale, offset = float(encoding.get("scale_factor", 1)), float(encoding.get("add_offset", 0))  # type: ignore[arg-type]
             low, high = sorted((limits.min * scale + offset, limits.max * scale + offset))
@@ -67,12 +70,26 @@ def _check(
 
 def _packed(values: NDArray[np.generic], name: str, encoding: Mapping[str, object]) -> NDArray[np.generic]:
     """Values as xarray encodes them, before it makes integers of them."""
+    if (
+        values.dtype.kind in "iu"
+    ):  # xarray's coder divides those of NumPy in place, which fails; those of dask become floats
+        factors = [encoding[key] for key in ("scale_factor", "add_offset") if key in encoding]
+        values = values.astype(np.result_type(values.dtype, *factors))  # type: ignore[arg-type] # numbers
     variable = Variable("x", values, encoding=dict(encoding))
     with np.errstate(all="ignore"):
         for coder in (CFScaleOffsetCoder(), CFMaskCoder()):
             variable = coder.encode(variable, name)
         packed: NDArray[np.generic] = np.round(variable.values)
     return packed
+
+
+def check_fill(name: str, fill: object, stored: np.dtype[np.generic], exists: bool) -> None:
+    """Raises InvalidInputError for a fill value that the integers cannot hold: cast to them, it would mark another value as missing."""
+    limits = np.iinfo(stored)  # type: ignore[type-var]
+    number = None if fill is None else np.asarray(fill).item()
+    if isinstance(number, int | float) and not limits.min <= number <= limits.max:
+        text = f"has the fill value {fill}, which its encoding as {stored} cannot hold: it holds {limits.min} to {limits.max}"
+        raise unfit(name, exists, text)
 
 
 def unfit(name: str, exists: bool, text: str, dtype: str = "float64") -> InvalidInputError:

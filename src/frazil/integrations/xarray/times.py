@@ -13,7 +13,7 @@ from xarray.conventions import decode_cf_variable
 from xarray.core.common import contains_cftime_datetimes
 
 from frazil.errors import InvalidInputError
-from frazil.integrations.xarray.packing import unfit
+from frazil.integrations.xarray.packing import check_fill, unfit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,7 @@ _FINE: Final = {
     "nanoseconds": "ns",
 }  # units of CF finer than those of numpy's coarsest times
 _WIDE: Final = np.dtype("int64")
+_FLOAT: Final = np.dtype("float64")
 _FILLS: Final = ("_FillValue", "missing_value")
 
 
@@ -35,15 +36,20 @@ def has_times(variable: Variable) -> bool:
 def encode_times(variable: Variable, name: str, encode: Callable[[Variable], Variable], *, exists: bool) -> Variable:
     """The times as `encode`, which is xarray's encoder, stores them. exists: whether the encoding is that of an array that exists
 
-    xarray casts to integers of fewer than 64 bits without a check: these are encoded as int64 first. Raises InvalidInputError for a time that does not fit, at
-    once or when it is computed, and for units that xarray cannot encode."""
+    xarray casts to integers of fewer than 64 bits, and packed numbers to any integers, without a check: these are encoded as int64 or float64 first. Raises
+    InvalidInputError for a time that does not fit, at once or when it is computed, for such a fill value, and for units that xarray cannot encode."""
     variable = _in_fine_units(variable, name)
     encoding = variable.encoding
     stored = np.dtype(encoding.get("dtype", _WIDE))
-    narrow = stored.kind in "iu" and stored != _WIDE and not {"scale_factor", "add_offset"} & encoding.keys()
+    packed = bool({"scale_factor", "add_offset"} & encoding.keys())  # xarray makes floats of these in any case
+    narrow = stored.kind in "iu" and ("dtype" in encoding if packed else stored != _WIDE)
+    # numbers of Python, because xarray casts to the dtype of a fill value, which may be narrow, too
+    fills = {key: np.asarray(encoding[key]).item() for key in _FILLS if encoding.get(key) is not None}
     if narrow:
+        for fill in fills.values():
+            check_fill(name, fill, stored, exists)
         variable = variable.copy(deep=False)
-        variable.encoding = {**encoding, "dtype": _WIDE}
+        variable.encoding = {**encoding, **fills, "dtype": _FLOAT if packed else _WIDE}
     try:
         encoded = encode(variable)
     except KeyError as error:  # of xarray's table of units
@@ -57,20 +63,28 @@ def encode_times(variable: Variable, name: str, encode: Callable[[Variable], Var
     data = encoded._data
     cast = partial(_narrowed, name=name, stored=stored.str, units=encoded.attrs.get("units"), exists=exists)
     cast_data = cast(data) if isinstance(data, np.ndarray) else lazy_elemwise_func(data, cast, stored)
-    attributes = {key: stored.type(value) if key in _FILLS else value for key, value in encoded.attrs.items()}
+    given = variable.attrs.keys() | fills.keys()  # without the NaN that xarray adds to floats
+    attributes = {key: value for key, value in encoded.attrs.items() if key not in _FILLS or key in given}
+    attributes |= {key: stored.type(fill) for key, fill in fills.items()}
     return Variable(encoded.dims, cast_data, attributes, encoded.encoding, fastpath=True)
 
 
-def _narrowed(values: NDArray[np.int64], *, name: str, stored: str, units: object, exists: bool) -> NDArray[np.generic]:
+def _narrowed(
+    values: NDArray[np.int64 | np.float64], *, name: str, stored: str, units: object, exists: bool
+) -> NDArray[np.generic]:
     limits = np.iinfo(stored)
-    for number in (int(values.min()), int(values.max())) if values.size else ():
+    if values.dtype.kind == "f":
+        values = np.round(values)
+    # numbers of Python, because NumPy's 2.0**63 is not above the largest int64
+    for number in (values.min().item(), values.max().item()) if values.size else ():
         if not limits.min <= number <= limits.max:
-            what = "NaT, which" if number == np.iinfo(_WIDE).min else f"the time {number} {units}, which"
+            missing = np.isnan(number) or number == np.iinfo(_WIDE).min
+            what = "NaT, which" if missing else f"the time {number} {units}, which"
             raise unfit(
                 name,
                 exists,
                 f"has {what} its encoding as {np.dtype(stored)} cannot hold: it holds {limits.min} to {limits.max}",
-                "int64",
+                "int64" if values.dtype == _WIDE else "float64",
             )
     return values.astype(stored)
 

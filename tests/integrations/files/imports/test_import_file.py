@@ -24,6 +24,9 @@ _WRITE = """
 import h5py, hdf5plugin, numpy
 with h5py.File({folder!r} + "/a.h5", "w") as made:
     made.create_dataset("a", data=numpy.load({folder!r} + "/a.npy"), chunks=(2, 50, 50), **hdf5plugin.{name}())
+    text = [f"row {{i}}" for i in range(40)]
+    options = dict() if {name!r} == "Blosc" else hdf5plugin.{name}()  # Blosc cannot encode text: it divides by 0
+    made.create_dataset("text", data=text, dtype=h5py.string_dtype(), chunks=(10,), **options)
 """
 BUDGET = frazil.Runtime(bytes_in_flight=2**23)
 
@@ -169,9 +172,25 @@ def test_filters_of_hdf5plugin(name: str, tmp_path: Path) -> None:
     # in another process: netCDF4 sets a filter folder for its own library, which h5py would load
     plain = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
     subprocess.run([sys.executable, "-c", _WRITE.format(folder=str(tmp_path), name=name)], check=True, env=plain)
-    store = MemoryStore()
-    frazil.import_file(tmp_path / "a.h5", store)
-    assert np.array_equal(frazil.open_array(store, path="a")[...], values)
+    # of text the scan reads some elements, in a process that has read no such file before
+    script = "import frazil, sys; frazil.import_file(sys.argv[1], sys.argv[2])"
+    words = [sys.executable, "-c", script, str(tmp_path / "a.h5"), str(tmp_path / "a.zarr")]
+    subprocess.run(words, check=True, env=plain)
+    root = frazil.open_group(tmp_path / "a.zarr")
+    assert np.array_equal(root["a"][...], values)
+    assert root["text"][...].tolist() == [f"row {i}" for i in range(40)]
+
+
+def test_text_with_an_unknown_filter(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made.create_dataset("a", data=["x"] * 40, dtype=h5py.string_dtype(), chunks=(10,), compression="gzip")
+    content = bytearray((tmp_path / "a.h5").read_bytes())
+    place = content.index(b"deflate") - 8
+    content[place : place + 2] = (32123).to_bytes(2, "little")
+    content[place + 4 : place + 6] = bytes(2)  # the filter is not optional
+    (tmp_path / "a.h5").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"encoded with deflate \(filter 32123\), which needs hdf5plugin"):
+        frazil.import_file(tmp_path / "a.h5", MemoryStore())
 
 
 def test_a_chunk_without_a_filter_of_the_others(tmp_path: Path) -> None:

@@ -206,7 +206,6 @@ class _Scan:
         inline_chunks: InlineChunks = ()
         library: Library | None = None
         codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
-        text_nbytes = _text_nbytes(dataset) if dtype == TEXT else 0
         chunk_shape = tuple([max(extent, 1) for extent in shape])
         if layout == h5d.CHUNKED:
             chunk_shape = tuple(dataset.chunks)
@@ -218,8 +217,8 @@ class _Scan:
             else:
                 codecs, chunks = decoding, self._chunks(dataset, shape, chunk_shape, stored)
         elif layout in {h5d.CONTIGUOUS, h5d.COMPACT} and other:
-            chunk_shape = split_contiguous(shape, element_nbytes(dtype) + text_nbytes)
             library, chunks = self._library(dataset, [], other), no_chunks(len(shape))
+            chunk_shape = split_contiguous(shape, element_nbytes(dtype) + _text_nbytes(dataset, dtype))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
             chunks, inline_chunks = self._run(dataset, dtype, chunk_shape, own_fill)
@@ -249,7 +248,7 @@ class _Scan:
             inline_chunks,
             layout == h5d.CHUNKED,
             library,
-            text_nbytes=text_nbytes,
+            text_nbytes=_text_nbytes(dataset, dtype),  # last, because _library registers the filters that it needs
         )
 
     def _library(self, dataset: h5py.Dataset, filters: list[Filter], reason: str) -> Library:
@@ -319,9 +318,9 @@ class _Scan:
         return self.raw.read(length)
 
 
-def _text_nbytes(dataset: h5py.Dataset) -> int:
-    """Bytes of the text of an element: the mean of some elements of the first, the middle and the last chunk, the largest of the three."""
-    if not dataset.shape or not dataset.size or not dataset.id.get_storage_size():
+def _text_nbytes(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> int:
+    """Bytes of the text of an element: the mean of some elements of the first, the middle and the last chunk, the largest of the three. 0 for numbers."""
+    if dtype != TEXT or not dataset.shape or not dataset.size or not dataset.id.get_storage_size():
         return 0  # the library cannot read fill values of text
     chunks = dataset.chunks or (*[1] * (dataset.ndim - 1), min(dataset.shape[-1], _SAMPLED))
     most = 0.0
