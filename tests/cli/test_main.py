@@ -174,7 +174,7 @@ def test_wrong_usage(arguments: list[str], workdir: Path, capfd: pytest.CaptureF
         (["serve", "sea.repo@v1", "--follow"], ["'v1'", "not a branch"]),
         (["serve", "sea.zarr", "--follow"], ["only a branch", "at each request"]),
         (["serve", "sea.zarr", "--host", "192.0.2.1"], ["192.0.2.1"]),
-        (["repo", "log", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),
+        (["repo", "log", "sea.zarr"], ["no repository", "of Zarr is there"]),
         (["repo", "log", "sea.repo@v1/level1"], ["level1", "no meaning"]),
         (["repo", "diff", "sea.repo", "v1", "v9"], ["'v9'"]),
         (["repo", "init", "sea.repo"], ["already"]),

@@ -167,7 +167,7 @@ def test_every_bad_chunk_is_found(limit: int) -> None:
     level = levels_of(array)[0]
     for key, number in (("c/0/0", 3), ("c/0/0", 4), ("c/0/1", 0), ("c/1/2", 7)):
         value = store.get(key) or b""
-        start, length = level.index_codecs.decode(value[-level.index_codecs.nbytes :])[number].tolist()
+        start, length = level.index_codecs.decode(value[-level.index_codecs.nbytes :]).reshape(-1, 2)[number].tolist()
         damaged(store, key, int(start), min(int(length), 10))
     found = kinds(store, decode=True, runtime=Runtime(bytes_in_flight=limit))
     assert found == [
