@@ -119,8 +119,8 @@ def history_fault(files: Files, file: ObjectId) -> str | None:
     if may_end(files, file):
         return None
     if len(listed) >= total:
-        if _may_be_first(files, last, snapshot) or may_end(files, last):
-            return None
+        if _may_be_first(files, last, snapshot) or may_end(files, *[info.id for info in listed]):
+            return None  # commits on a snapshot whose list was accepted have copied it
         return f"its list of ancestors ends with {encode_id(last)}, which is not the first snapshot of the repository"
     return None if listed else f"it names none of its {total} ancestors"
 

@@ -27,11 +27,11 @@ def record_expired(files: RepositoryFiles, snapshots: Ids, ends: Ids = NO_IDS) -
     write_record(files, new_record("expired"), columns | {"ends": ends} if len(ends) else columns)
 
 
-def may_end(files: RepositoryFiles, snapshot: ObjectId) -> bool:
-    """Whether a record ends histories at a snapshot that names no parent. Raises StoreError, FormatError."""
+def may_end(files: RepositoryFiles, *snapshots: ObjectId) -> bool:
+    """Whether a record ends histories at one of these snapshots, whose list of ancestors is accepted as it is. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return True
-    return any(snapshot in id_list(columns["ends"]) for columns in _read(files) if "ends" in columns)  # type: ignore[arg-type] # a column of ids
+    return any(not {*snapshots}.isdisjoint(id_list(columns["ends"])) for columns in _read(files) if "ends" in columns)  # type: ignore[arg-type] # a column of ids
 
 
 def _read(files: RepositoryFiles) -> list[dict[str, NDArray[np.generic]]]:
