@@ -150,3 +150,18 @@ def test_profiles_keep_the_order_of_keys(keys: list[str]) -> None:
 def test_the_suites_need_no_test_framework() -> None:
     code = "import sys, frazil.testing; assert not {'pytest', 'hypothesis', 'unittest'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_threads_that_replace_values_of_each_other_are_found() -> None:
+    """Without frequent switches each thread of a store in memory counts to its end before the next one starts."""
+
+    class OfDeaf(StoreTests):
+        def new_store(self) -> Store:
+            return Deaf(MemoryStore())
+
+    for _ in range(20):
+        try:
+            OfDeaf().test_threads_count_together()
+        except AssertionError:
+            return
+    pytest.fail("every count was right")
