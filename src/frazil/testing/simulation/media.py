@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from threading import Lock
 
 from frazil.stores.values import ABSENT, Capabilities, Changed, Version
 
@@ -13,7 +14,7 @@ Value = tuple[bytes, Version]
 
 
 class Medium:
-    """Values by key, as all clients see them now."""
+    """Values by key, as all clients see them now. A put and an erase compare and change in one step, also between the threads of a store suite."""
 
     capabilities = Capabilities()
     late = False  # whether an operation that failed may still happen
@@ -24,6 +25,7 @@ class Medium:
         self.clock: Callable[[], int] = int
         self.at_put: Callable[[str], object] = str  # gets the key of each put
         self._written = 0
+        self._changes = Lock()
 
     def get(self, key: str) -> Value | None:
         """The value of a key and its version, None where it has none."""
@@ -31,22 +33,24 @@ class Medium:
 
     def put(self, key: str, data: bytes, expect: Version | None) -> Version | Changed:
         """Stores a value if the key has the version `expect` (None: any)."""
-        present = self._version(key)
-        if expect is not None and expect != present:
-            return Changed(present)
-        self._written += 1
-        version = self._written.to_bytes(8, "big")
-        self.values[key] = data, version
-        self.modified[key] = self.clock()
+        with self._changes:
+            present = self._version(key)
+            if expect is not None and expect != present:
+                return Changed(present)
+            self._written += 1
+            version = self._written.to_bytes(8, "big")
+            self.values[key] = data, version
+            self.modified[key] = self.clock()
         self.at_put(key)
         return version
 
     def erase(self, key: str, expect: Version | None) -> Changed | None:
         """Removes a key if it has the version `expect` (None: any)."""
-        present = self._version(key)
-        if expect is not None and expect != present:
-            return Changed(present)
-        self.values.pop(key, None)
+        with self._changes:
+            present = self._version(key)
+            if expect is not None and expect != present:
+                return Changed(present)
+            self.values.pop(key, None)
         return None
 
     def sync(self, key: str) -> None:

@@ -198,7 +198,7 @@ class SimulatedStore(Store):
     ) -> Page:
         self._before("list", [prefix])
         medium = self.world.medium
-        keys = sorted(key for key in medium.values if key.startswith(prefix))
+        keys = sorted(key for key in [*medium.values] if key.startswith(prefix))
         page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
         found = [medium.get(row) for row in page.keys]
         return page._replace(
