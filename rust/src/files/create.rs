@@ -69,7 +69,7 @@ pub(crate) fn create_run(
     run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
 }
 
-/// Syncs files. The data of all are on the medium before the first sync, so that this one commits the journal for all of them, without threads.
+/// Syncs files. The data of all are sent to the disk before the first sync, which then commits the journal for all of them.
 fn sync_files(files: &[&OwnedFd]) -> Vec<System<()>> {
     if let [file] = files {
         return vec![sync(file.as_fd())];
@@ -79,7 +79,7 @@ fn sync_files(files: &[&OwnedFd]) -> Vec<System<()>> {
     files.iter().zip(written).map(|(file, written)| written.and_then(|()| sync(file.as_fd()))).collect()
 }
 
-/// Begins to write the data of a file to the medium, or waits until it is there. That is not a sync: neither the journal nor the cache of the disk is written.
+/// Begins to send the data of a file to the disk, or waits until they are sent. That is not a sync: neither the journal nor the cache of the disk is written.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn write_out(file: BorrowedFd<'_>, wait: bool) -> System<()> {
