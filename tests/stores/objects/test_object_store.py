@@ -420,9 +420,9 @@ def test_a_body_without_room_is_requested_once(monkeypatch: pytest.MonkeyPatch) 
     store = ObjectStore(obstore.store.MemoryStore())
     store.set("a", bytes(2**22))
 
-    def fail(*_: object) -> object:
+    def fail(_: int) -> object:
         raise MemoryError
 
-    monkeypatch.setattr("frazil.stores.transfer.large_buffers.BufferPool.empty", fail)
+    monkeypatch.setattr("frazil.stores.objects.range_requests.empty_buffer", fail)
     with pytest.raises(MemoryError):
         store.get_partial_values([("a", (0, 2**22))])

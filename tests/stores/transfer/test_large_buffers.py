@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from frazil.errors import StoreError
-from frazil.stores.transfer.large_buffers import BufferPool, joined_value, value_buffers
+from frazil.stores.transfer.large_buffers import empty_buffer, joined_value, value_buffers
 from frazil.stores.transfer.merged_spans import SHORT, short_bytes
 from frazil.stores.values import Pieces, Sources
 
@@ -68,107 +66,19 @@ def test_a_whole_piece_is_not_copied() -> None:
         joined_value(outside)
 
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
-
-
-def _resident() -> int:
-    """MiB"""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) >> 10
-
-
-def _idle_sizes(pool: BufferPool) -> list[int] | None:
-    """None: the pool has no memory, neither idle nor in use."""
-    memories = None if pool._memories is None else pool._memories()
-    return None if memories is None else [len(loan.memory) for loan in memories.idle()]
-
-
-@linux
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc/self/status")
 def test_a_large_buffer_goes_back_to_the_system() -> None:
-    before, pool = _resident(), BufferPool()
-    buffers = [pool.empty(2**23) for _ in range(16)]
+    def resident() -> int:
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        assert found is not None
+        return int(found[1]) >> 10
+
+    before = resident()
+    buffers = [empty_buffer(2**23) for _ in range(16)]
     for buffer in buffers:
         buffer[:] = 1
-    assert _resident() >= before + 100
+    assert resident() >= before + 100
     del buffer, buffers
-    assert _resident() <= before + 30
-    assert pool.empty(3).shape == (3,)
-    assert pool.empty(0).shape == (0,)
-
-
-@linux
-def test_smaller_buffers_do_not_hold_the_memory_of_larger_ones() -> None:
-    before, pool = _resident(), BufferPool()
-    kept = pool.empty(2**20)
-    buffers = [pool.empty(2**24) for _ in range(8)]
-    for buffer in buffers:
-        buffer[:] = 1
-    del buffer, buffers
-    smaller = [pool.empty(2**23) for _ in range(8)]
-    assert _idle_sizes(pool) == []
-    assert _resident() <= before + 8 * 8 + 30
-    del kept, smaller
-
-
-def _address(buffer: NDArray[np.uint8]) -> int:
-    return int(buffer.__array_interface__["data"][0])
-
-
-def test_memory_is_used_again_once_no_view_is_left() -> None:
-    pool, size = BufferPool(), 2**21
-    kept, first = pool.empty(size), pool.empty(size)
-    address, view = _address(first), memoryview(first)[5:9]
-    del first
-    other = pool.empty(size)
-    assert _address(other) != address  # still in use by the view
-    view.release()
-    second = pool.empty(size - 1)
-    assert _address(second) == address
-    assert second.shape == (size - 1,)
-    assert _address(pool.empty(size)) not in {address, _address(kept), _address(other)}
-
-
-def test_idle_memory_does_not_add_to_memory_in_use() -> None:
-    """A buffer that does not fit into the idle memory frees that."""
-    pool = BufferPool()
-    kept = pool.empty(2**20)
-    for size in (2**20, 2**22, 2**24):
-        assert pool.empty(size).shape == (size,)
-        assert _idle_sizes(pool) == [size]
-    del kept
-    assert _idle_sizes(pool) is None
-
-
-def test_an_interrupt_where_a_buffer_ends_is_not_lost() -> None:
-    """Python code that runs there would be interrupted, and its exception printed only."""
-    pool, ran = BufferPool(), list[str]()
-    kept, buffers = pool.empty(2**20), [pool.empty(2**20)]
-    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_qualname) if event == "call" else None)
-    try:
-        buffers.clear()
-    finally:
-        sys.setprofile(None)
-    assert _idle_sizes(pool) == [len(kept)]
-    assert ran == []
-
-
-def test_a_size_beyond_all_memory_is_a_memory_error() -> None:
-    with pytest.raises(MemoryError):
-        BufferPool().empty(sys.maxsize)
-
-
-def test_buffers_of_many_threads_are_apart() -> None:
-    pool = BufferPool()
-
-    def fill(number: int) -> bool:
-        same = True
-        for i in range(50):
-            buffer = pool.empty(2**19 + (number * 7919 + i * 104729) % 2**20)
-            buffer[:] = number
-            same &= bool((buffer == number).all())
-        return same
-
-    with ThreadPoolExecutor(8) as threads:
-        assert all(threads.map(fill, range(8)))
-    assert _idle_sizes(pool) is None
+    assert resident() <= before + 30
+    assert empty_buffer(3).shape == (3,)
+    assert empty_buffer(0).shape == (0,)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.errors import StoreError
-from frazil.stores.transfer.large_buffers import BufferPool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -108,7 +107,6 @@ class Connection:
                              writes under a condition. It never repeats one by itself: after a repetition, a refusal could belong to either try
     lister                   for lists, whose keys have the prefix that its clients add to others; None: the reader
     web                      for a web server: its connections. The clients then only check the options, and make no request
-    buffers                  memory for large responses
     requests_in_flight       how many requests are made at once, by all stores and threads together
     refused_a_condition         whether the server was seen to refuse to create an existing object
     answered_as_a_store         whether it was seen to read an object, or to say that a key is absent, as no other server does"""
@@ -118,7 +116,6 @@ class Connection:
         "_gate",
         "_threads",
         "answered_as_a_store",
-        "buffers",
         "decider",
         "refused_a_condition",
         "lister",
@@ -143,7 +140,6 @@ class Connection:
         self.decider: Final = decider
         self.lister: Final = lister or reader
         self.web: Final = web
-        self.buffers: Final = BufferPool()
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
         self.answered_as_a_store = False

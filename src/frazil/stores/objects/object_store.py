@@ -112,9 +112,7 @@ class ObjectStore(Store):
             None if url is None or connection.web is None else WebClient(url, connection.web, self.redirects)
         )
         self._reader: Final = (
-            ObjectReader(self._clients, bytes_in_flight)
-            if self._web is None
-            else WebReader(self._web, bytes_in_flight, connection.buffers)
+            ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
         )
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import failure, is_of_a_store, is_unreadable, meaning_of
 from frazil.stores.objects.clients import Clients
-from frazil.stores.transfer.large_buffers import BufferPool
+from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
@@ -62,11 +62,11 @@ CHANGED_ANSWER: Final = Answer("changed")
 class RangeReader(ABC):
     """Reads ranges of the objects of one server. Finds out whether the server has ranges that count from the end."""
 
-    __slots__ = ("_buffers", "_limit", "_suffixes")
+    __slots__ = ("_limit", "_suffixes")
 
-    def __init__(self, limit: int, buffers: BufferPool, *, suffixes: bool) -> None:
+    def __init__(self, limit: int, *, suffixes: bool) -> None:
         """limit: bytes of one answer if the caller does not know how many it wants."""
-        self._limit, self._buffers, self._suffixes = limit, buffers, suffixes
+        self._limit, self._suffixes = limit, suffixes
 
     def answer(self, request: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
@@ -191,7 +191,7 @@ class ObjectReader(RangeReader):
     __slots__ = ("_below", "_clients", "_reader")
 
     def __init__(self, clients: Clients, limit: int) -> None:
-        super().__init__(limit, clients.connection.buffers, suffixes=clients.kind != "AzureStore")
+        super().__init__(limit, suffixes=clients.kind != "AzureStore")
         self._clients = clients
         self._reader, self._below = clients.connection.reader, clients.below
 
@@ -246,7 +246,7 @@ class ObjectReader(RangeReader):
                     check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
                 return first
             check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
-            whole = self._buffers.empty(length)
+            whole = empty_buffer(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
                 count = min(self._limit, length - at)
@@ -308,7 +308,7 @@ class ObjectReader(RangeReader):
         first, last = result.range  # never more than requested: the client checks it
         if request.start < 0:
             check_length(last - first, None, request.key, self._clients.url)
-        data = _collected(result, last - first, self._buffers)
+        data = _collected(result, last - first)
         if data is None:
             return None
         return Answer("found", data, version, meta["size"])
@@ -350,7 +350,7 @@ class ObjectReader(RangeReader):
         raise failure(error, "could not be read", request.key, self._clients.url) from None
 
 
-def _collected(result: GetResult, count: int, buffers: BufferPool) -> bytes | memoryview | None:
+def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
     """The body of an answer that must have `count` bytes; None if it has another number. It is received piece by piece: GetResult.bytes() allocates whatever
     length the server announces, and accepts whatever it sends."""
     if count == 0:
@@ -359,7 +359,7 @@ def _collected(result: GetResult, count: int, buffers: BufferPool) -> bytes | me
     if count <= _PIECE:
         first = bytes(next(pieces, b""))
         return first if len(first) == count else None
-    data, at = buffers.empty(count), 0
+    data, at = empty_buffer(count), 0
     for piece in pieces:
         end = at + len(piece)
         if end > count:

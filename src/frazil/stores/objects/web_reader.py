@@ -22,13 +22,13 @@ from frazil.stores.objects.range_requests import (
     most_bytes,
 )
 from frazil.stores.objects.web_client import http_time
+from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.stores.objects.web_client import WebAnswer, WebClient
-    from frazil.stores.transfer.large_buffers import BufferPool
 
 _LAST_BYTE: Final = 2**63 - 1
 _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known length grows
@@ -63,9 +63,9 @@ class WebReader(RangeReader):
 
     __slots__ = ("_client",)
 
-    def __init__(self, client: WebClient, limit: int, buffers: BufferPool) -> None:
+    def __init__(self, client: WebClient, limit: int) -> None:
         """limit: bytes of a body without a known length, if the request has no length."""
-        super().__init__(limit, buffers, suffixes=True)
+        super().__init__(limit, suffixes=True)
         self._client = client
 
     def _range(self, request: RangeRequest) -> Answer:
@@ -175,7 +175,7 @@ class WebReader(RangeReader):
         """`length` bytes, which are no more than the caller wants."""
         if request.length < 0:
             check_length(length, most_bytes(request, self._limit), request.key, self._client.url)
-        data = self._buffers.empty(length).data
+        data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
         return data

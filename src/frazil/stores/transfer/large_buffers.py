@@ -1,4 +1,4 @@
-"""Whole values in flight: their pieces as a few buffers, and memory for large ones, which is used again or returned to the system.
+"""Whole values in flight: their pieces as a few buffers, and memory for large ones, which is returned to the system as soon as it is dropped.
 
 The C library keeps freed memory in one arena for each of many threads, and reuses it only there: with values of 8 MiB these were 200 MiB. Small buffers are
 NumPy's."""
@@ -9,7 +9,6 @@ import itertools
 import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-from weakref import ref
 
 import numpy as np
 
@@ -22,105 +21,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGE: Final = 2**19
-_UNIT: Final = 2**18  # bytes: sizes are rounded up, so that more buffers fit into the memory of another
 
 
-class BufferPool:
-    """Large buffers. The memory of a dropped one is used again while others are in use, and all of it is returned to the system when none is: fresh memory takes
-    page faults, which cost as much as the copy that fills it. Safe for threads, without a lock, which a forked child could find held.
-
-    No Python code runs where a buffer ends, as an interrupt there would be lost (base/weak_references.py): buffers hold the memory of all, and the pool does not."""
-
-    __slots__ = ("_memories",)
-
-    def __init__(self) -> None:
-        self._memories: ref[_Memories] | None = None
-
-    def empty(self, nbytes: int) -> NDArray[np.uint8]:
-        """uint8[nbytes] with undefined content. Raises MemoryError."""
-        if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
-            return np.empty(nbytes, np.uint8)
-        memories = None if self._memories is None else self._memories()
-        if memories is None:
-            memories = _Memories()
-            self._memories = ref(memories)
-        try:
-            memory = memories.take(nbytes) or _from_the_system(nbytes)
-        except (OSError, OverflowError):
-            return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
-        return memories.lend(memory, nbytes)
-
-
-class _Memories:
-    """All memory of a pool, in use or idle."""
-
-    __slots__ = ("__weakref__", "_loans")
-
-    def __init__(self) -> None:
-        self._loans: Final[list[_Loan]] = []
-
-    def lend(self, memory: mmap.mmap, nbytes: int) -> NDArray[np.uint8]:
-        buffer = _Lent((nbytes,), np.uint8, memory)  # views of an array hold it, as its own base is no array
-        buffer.memories = self
-        self._loans.append(_Loan(memory, buffer))
-        return buffer.view(np.ndarray)
-
-    def idle(self) -> list[_Loan]:
-        return [loan for loan in self._loans.copy() if loan.buffer() is None]
-
-    def take(self, nbytes: int) -> mmap.mmap | None:
-        """Idle memory of about this size. Pages behind that size are returned to the system, and all idle memory is if none fits: so it never adds to the most that was
-        in use."""
-        idle = sorted(self.idle(), key=_size)
-        fitting = [loan for loan in idle if nbytes <= _size(loan) <= 2 * nbytes]
-        for loan in fitting or idle:
-            with suppress(ValueError):  # another thread has taken it meanwhile
-                self._loans.remove(loan)
-                if fitting:
-                    return _cut(loan.memory, nbytes)
-        return None
-
-
-class _Lent(np.ndarray[tuple[int], np.dtype[np.uint8]]):
-    """The memory in use. All memory is returned to the system when the last one of these ends."""
-
-    __slots__ = ("memories",)
-
-    memories: _Memories
-
-
-class _Loan:
-    """A piece of memory, and who uses it."""
-
-    __slots__ = ("buffer", "memory")
-
-    def __init__(self, memory: mmap.mmap, buffer: _Lent) -> None:
-        self.memory: Final = memory
-        self.buffer: Final = ref(buffer)
-
-
-def _cut(memory: mmap.mmap, nbytes: int) -> mmap.mmap:
-    end = _rounded(nbytes)
-    if end < len(memory) and hasattr(mmap, "MADV_DONTNEED"):
-        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
-    return memory
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // _UNIT) * _UNIT
-
-
-def _size(loan: _Loan) -> int:
-    return len(loan.memory)
-
-
-def _from_the_system(nbytes: int) -> mmap.mmap:
-    """Raises OSError if memory is short."""
-    memory = mmap.mmap(-1, _rounded(nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
+    """uint8[nbytes] with undefined content. Raises MemoryError."""
+    if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.empty(nbytes, np.uint8)
+    try:
+        memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # not every system has huge pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
+            memory.madvise(
+                mmap.MADV_HUGEPAGE
+            )  # a fault for each page of 4 KiB takes longer than the copy that fills it
+    return np.frombuffer(memory, np.uint8)
 
 
 def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
@@ -152,7 +68,7 @@ def joined_value(pieces: Pieces) -> bytes | memoryview:
         if isinstance(buffer, bytes) and rows[0, 1:].tolist() == [0, len(buffer)]:
             return buffer
     ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
-    value = BufferPool().empty(int(ends[-1]))
+    value = empty_buffer(int(ends[-1]))
     for _, code, text in _kernel.read_rows(files, buffers, rows, value, ends, 1):
         raise read_error(code, text, None)
     return value.data
