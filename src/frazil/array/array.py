@@ -73,7 +73,6 @@ class Array(ZarrArray):
 
     __slots__ = (
         "_documented",
-        "_fill",
         "_inner_chunk",
         "_lengths",
         "_metadata",
@@ -97,7 +96,7 @@ class Array(ZarrArray):
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or location.layout.document_key(location.path, ArrayMetadata)
             raise
-        self._inner_chunk, self._fill = self._compiled.chain.inner_chunk.shape, self._compiled.fill
+        self._inner_chunk = self._compiled.chain.inner_chunk.shape
         self._own = OwnToken()
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
@@ -283,7 +282,7 @@ class Array(ZarrArray):
 
     def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
         try:
-            values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
+            values = read_selection(self._access, self._plans, selection, self.dtype, out)
         except FrazilError as error:
             self._add_context(error)
             raise
@@ -390,7 +389,7 @@ class Array(ZarrArray):
         while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # again if others change the lengths meanwhile
             access = self._access if self._access.variable is None else self._access.with_heap()
-            cut = resize.Cut(access, self._fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
+            cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
             self._do(cut.clear)
         if cut is not None:
             self._do(cut.clear_again)
