@@ -16,7 +16,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
-from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
+from frazil.array.io.scheduler import Scheduler, Task, finish
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -244,7 +244,7 @@ def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: in
         if not batch.part:
             shared = SharedIndex() if batch.parts > 1 else None
         if by_kernel:
-            yield Task(None, Cost(), partial(_read_batch, access, target, batch, shared, nbytes))
+            yield Task(None, 0, partial(_read_batch, access, target, batch, shared, nbytes))
         else:
             yield from _general_tasks(access, target, batch, shared, nbytes)
 
@@ -259,13 +259,13 @@ def _general_tasks(
     most, index = shards_per_task(access, nbytes), index_bytes(access)
     for low in range(0, batch.shard_count, most):
         rows = np.arange(low, min(low + most, batch.shard_count))
-        cost = Cost(0 if batch.part else index * len(rows))
+        cost = 0 if batch.part else index * len(rows)
         yield Task(rows, cost, partial(_read_shards, access, target, batch, shared))
 
 
 def _read_batch(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int, _rows: Columns | None
-) -> Iterator[Cost]:
+) -> Iterator[int]:
     """Reads files of a local disk, with one call of the kernel if it can read them all."""
     if not read_with_kernel(access, batch, target.out):
         for task in _general_tasks(access, target, batch, shared, nbytes):
@@ -273,7 +273,7 @@ def _read_batch(
     return iter(())
 
 
-def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[Cost]:
+def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[int]:
     """Reads chunks of an array without shards: the kernel opens, reads and decodes each; a missing chunk gives the fill value. Objects that chunks share stay
     open while all are read, so their number is limited."""
     located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
@@ -306,14 +306,13 @@ def _fill(access: Access, target: Target, batch: Batch, rows: Columns) -> None:
 
 def _read_shards(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns | None
-) -> Iterator[Cost]:
+) -> Iterator[int]:
     """Reads shards: first the indexes that are not remembered, then the selected inner chunks of all; shards that were replaced meanwhile are planned again."""
     assert rows is not None
     for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
         if found:
-            costs = [read_cost(access, one.first, one.chunks) for one in found]
-            yield Cost(*map(sum, zip(*costs, strict=True)))
+            yield sum([read_cost(access, one.first, one.chunks) for one in found])
         for one in found:
             stale += _read_found(access, target, one)
         if not stale:

@@ -23,7 +23,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.read import chunk_of
-from frazil.array.io.scheduler import Cost, Scheduler, Task
+from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -150,14 +150,14 @@ def _tasks(
             for low in range(0, len(rows), most):
                 some = rows[low : low + most]
                 if sharded and not part.whole:
-                    cost = Cost(index_bytes(access) * len(some))
+                    cost = index_bytes(access) * len(some)
                 else:
                     cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), kept=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
 
 
-def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
+def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[int]:
     """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
     assert rows is not None
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
@@ -180,9 +180,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     )
 
 
-Attempt = Generator[
-    Cost, None, list[int]
-]  # yields its cost from then on; returns the rows that another writer replaced meanwhile
+Attempt = Generator[int, None, list[int]]  # yields its cost from then on; returns the rows that another writer replaced
 
 
 def _answer(attempt: Attempt) -> list[int]:
