@@ -319,7 +319,7 @@ def _read_shards(
             return
         rows, shared = np.array(sorted(stale), np.int64), None
         del found
-    raise shard_replaced(access, access.storage.locate(batch.shards[rows[:1]]).key(0))
+    raise shard_replaced(access, access.key(batch.shards[rows[:1]]))
 
 
 def _find(
@@ -427,7 +427,7 @@ def _read_inner_chunks(
     expect: Sequence[Version | None],
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
-    steps, spans = walk(access, chunks, located, first)
+    steps, spans = walk(access, chunks, located.key, first)
     sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files
     watched = located.expected_objects(expect) if compares else None
