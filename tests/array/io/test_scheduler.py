@@ -160,7 +160,7 @@ def test_stages_of_many_tasks_stay_within_the_budget() -> None:
         nonlocal most
         for cost in (5, 35, 25):
             with lock:
-                held[number] = cost.nbytes
+                held[number] = cost
                 most = max(most, sum(held.values()))
             yield cost
         with lock:
