@@ -23,7 +23,6 @@ LATE: dict[str, str] = {
     "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
-    "frazil.array.attributes": "asked for by name",
     "frazil.array.creation.array_creation": "reading needs nothing of it",
     "frazil.array.creation.array_metadata": "reading needs nothing of it",
     "frazil.array.creation.zarr_arguments": "only programs that use the names or objects of zarr-python need it",
