@@ -84,6 +84,7 @@ class Fetched(Record):
     rows      int64[n, 3], a row for each span: (blob, start, length) in `sources`, or MISSING as its blob
     version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is valid for `expect` while
                         this Fetched, which holds the object, is kept, and must not be remembered longer. None: no version may repeat
+    resume    what the store that made this answer needs beside it to continue it (continue_from)
     """
 
     sources: Sources
@@ -92,6 +93,7 @@ class Fetched(Record):
     sizes: Columns
     rows: Columns
     version_may_repeat: Sequence[bool] | None = None
+    resume: object = None
 
 
 PAGE: Final = 2**16  # rows of a page, where a listing starts again for each page
@@ -260,10 +262,10 @@ def mark_stale(status: list[int], versions: Sequence[Version | None], expect: Se
 
 
 def continued(before: Fetched, kind: type[T]) -> T:
-    """The buffers of an answer that a fetch continues, which know how. Raises InvalidInputError for the answer of another store."""
-    if not isinstance(before.sources.buffers, kind):
+    """`resume` of an answer that a fetch continues. Raises InvalidInputError for the answer of another store."""
+    if not isinstance(before.resume, kind):
         raise InvalidInputError("the Fetched to hold came from another store")
-    return before.sources.buffers
+    return before.resume
 
 
 def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from errno import ENOENT
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from frazil.stores.values import (
     object_rows,
     replaced_between_requests,
 )
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
 
 
 class DocumentBatch(Record):
@@ -103,14 +100,10 @@ class ChunkBatch(Record):
 Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
-class ResumableKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with its batches, for `continue_from`."""
+class ReadBatches(Record):
+    """`resume` of an answer: its batches."""
 
-    __slots__ = ("batches",)
-
-    def __init__(self, buffers: Sequence[SourceBuffer], batches: Sequence[Batch]) -> None:
-        super().__init__(buffers)
-        self.batches = batches
+    batches: Sequence[Batch]
 
 
 def fetch_batches(
@@ -131,8 +124,7 @@ def fetch_batches(
         return fetched
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
-    buffers = list(fetched.sources.buffers)
-    fetched = fetched._replace(sources=Sources(None, buffers if single_read else ResumableKeys(buffers, read)))
+    fetched = fetched._replace(resume=None if single_read else ReadBatches(read))
     if expect is None:
         return fetched
     status = [

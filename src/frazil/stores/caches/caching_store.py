@@ -77,15 +77,11 @@ class _InnerFetch(Record):
     running: RunningFetch
 
 
-class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with the data to continue it. request: the request to the store below, if any; row_of: the rows there of the names that were
-    requested."""
+class _Resume(Record):
+    """`resume` of an answer: the request to the store below, if any, and the rows there of the names that were requested."""
 
-    __slots__ = ("request", "row_of")
-
-    def __init__(self, values: Sequence[SourceBuffer], request: _InnerFetch | None, row_of: Mapping[int, int]) -> None:
-        super().__init__(values)
-        self.request, self.row_of = request, row_of
+    request: _InnerFetch | None
+    row_of: Mapping[int, int]
 
 
 class _Answer:
@@ -118,12 +114,13 @@ class _Answer:
             buffers.append(part[1])
             rows.append((-len(buffers), start - part[0], length))
         return Fetched(
-            Sources(None, _Resumable(buffers, request, row_of)),
+            Sources(None, buffers),
             self.status,
             self.versions,
             np.array(self.sizes, np.int64),
             np.array(rows, np.int64) if rows else NO_SPANS,
             self.version_may_repeat if True in self.version_may_repeat else None,
+            _Resume(request, row_of),
         )
 
 
@@ -204,7 +201,7 @@ class KeepingStore(WrappedStore):
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
             # a pass over much data, returned unchanged
-            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, request, row_of)))
+            return inner._replace(resume=_Resume(request, row_of))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -237,7 +234,7 @@ class KeepingStore(WrappedStore):
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = continued(continue_from, _Resumable)
+        before = continued(continue_from, _Resume)
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),

@@ -5,7 +5,7 @@ The content of an index is checked in codecs/sharding/shard.py. Writing is in sh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from frazil.codecs.sharding.shard import Level, index_error, read_indexes
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
+from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
     ABSENT_KEY,
@@ -28,9 +28,6 @@ from frazil.stores.values import (
     Version,
     mark_stale,
 )
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
 
 _AT_ONCE: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
@@ -49,14 +46,11 @@ class Opened(Record):
     tables: Columns
 
 
-class ResumableShards(ResumableBuffers):
-    """The buffers of an answer about chunks, with the answers from which it was made, to hold them."""
+class ReadShards(Record):
+    """`resume` of an answer about chunks: the objects from which it was made, to hold them, and the places of the chunks in them."""
 
-    __slots__ = ("located", "opened")
-
-    def __init__(self, values: Sequence[SourceBuffer], opened: Opened, located: Located) -> None:
-        super().__init__(values, opened.fetched)
-        self.opened, self.located = opened, located
+    opened: Opened
+    located: Located
 
 
 def in_batches(level: Level, count: int) -> Iterator[slice]:
@@ -136,8 +130,8 @@ def fetch_chunks(
     version_may_repeat = first.version_may_repeat and [
         first.version_may_repeat[position] for position in located.object.tolist()
     ]
-    held = Sources(None, ResumableShards(sources.buffers, opened, located))
-    return Fetched(held, status, versions, sizes, rows, version_may_repeat)
+    resume = ReadShards(opened, located)
+    return Fetched(Sources(None, sources.buffers), status, versions, sizes, rows, version_may_repeat, resume)
 
 
 def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:

@@ -26,7 +26,7 @@ from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
-    ResumableShards,
+    ReadShards,
     fetch_chunks,
     in_batches,
     locate_chunks,
@@ -125,8 +125,7 @@ class ShardingStore(WrappedStore):
     ) -> Fetched:
         """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `held` one. A range of
         a chunk is clipped to it."""
-        if continue_from is not None and isinstance(continue_from.sources.buffers, ResumableShards):
-            before = continue_from.sources.buffers
+        if continue_from is not None and isinstance(before := continue_from.resume, ReadShards):
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
         rows, chunk_rows = self._chunk_rows(names)
         if continue_from is not None or not rows:
