@@ -183,16 +183,6 @@ def test_set_partial_values() -> None:
 
 
 @pytest.mark.rule("D93")
-def test_what_is_replaced_completely_is_not_read() -> None:
-    inner = example()
-    over(inner).set_partial_values(
-        [(f"{D}c0/{j}", 0, b"x" * 9) for j in (0, 1)] + [(f"{D}c1/{j}", 0, b"y" * 9) for j in (0, 1)]
-    )
-    assert inner.bytes_read == 64, "the index, which says how long the old chunks are"
-    assert content(inner, f"{D}c0/0") == [b"x" * 9, b"x" * 9, b"y" * 9, b"y" * 9]
-
-
-@pytest.mark.rule("D93")
 def test_set_replaces_the_chunk_whole() -> None:
     inner = example()
     store = over(inner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.names import check_prefix, is_prefix
-from frazil.stores.operations.partial_access import Writes, check_all_starts
-from frazil.stores.operations.partial_values import check_starts, patched
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
@@ -28,11 +26,10 @@ from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
     ReadShards,
     fetch_chunks,
-    in_batches,
     locate_chunks,
     open_shards,
 )
-from frazil.stores.transformer.shard_writer import ChunkChanges, ErasedChunks, ModifiedChunks, NewChunks, ShardWriter
+from frazil.stores.transformer.shard_writer import ShardWriter, Values, erased_values, new_values
 from frazil.stores.values import (
     OPEN_AT_ONCE,
     Capabilities,
@@ -42,13 +39,9 @@ from frazil.stores.values import (
     Page,
     Pieces,
     Version,
-    pages,
     replaced_between_requests,
 )
 from frazil.stores.wrappers import WrappedStore
-
-if TYPE_CHECKING:
-    from frazil._kernel import Buffer
 
 
 class ShardingStore(WrappedStore):
@@ -165,7 +158,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
             expect,
-            lambda rows: NewChunks(picked(pieces, rows)),
+            lambda rows: new_values(picked(pieces, rows)),
             lambda plain: self.inner.put_many(
                 [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
             ),
@@ -183,7 +176,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # an erased chunk has no version
             names,
             expect,
-            lambda _: ErasedChunks(),
+            lambda rows: erased_values(len(rows)),
             lambda plain: self.inner.erase_many(
                 [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
             ),
@@ -193,7 +186,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         expect: Sequence[Version | None],
-        make_changes: Callable[[Columns], ChunkChanges],
+        values_of: Callable[[Columns], Values],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
         """The result for each name, of chunks and of other keys, whose rows the functions get."""
@@ -201,50 +194,13 @@ class ShardingStore(WrappedStore):
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
         if rows:
-            chunks = self._writer.change(
-                chunk_rows, [expect[row] for row in rows], make_changes(np.array(rows, np.int64))
-            )
+            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], values_of(np.array(rows, np.int64)))
             for row, answer in zip(rows, chunks, strict=True):
                 answers[row] = answer
         if len(plain):
             for row, answer in zip(plain.tolist(), relayed(plain), strict=True):
                 answers[row] = answer
         return answers
-
-    def write_parts(self, writes: Writes) -> None:
-        """As the class says. Reads the indexes of the shards, and the chunks that are not replaced completely, at once."""
-        self.require("readable")
-        self.require("writable")
-        names = list(writes)
-        rows, chunk_rows = self._chunk_rows(names)
-        batches = len(list(in_batches(self._writer.level, len(chunk_rows.shards))))
-        if (
-            0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
-        ):  # checked first, as it is published in several steps
-            check_all_starts(self, names, writes)
-        chunks = set(rows)
-        self.inner.set_partial_values(
-            (key, start, value) for row, key in enumerate(names) if row not in chunks for start, value in writes[key]
-        )
-        names = [names[row] for row in rows]
-        for page in pages(names):
-            self._set_parts(names[page], writes)
-
-    def _set_parts(self, names: Sequence[str], writes: Writes) -> None:
-        def reads(row: int, size: int) -> bool:
-            end = 0
-            for start, value in writes[names[row]]:
-                if start > end:
-                    return True
-                end = max(end, start + len(value))
-            return end < size
-
-        def make(row: int, size: int, old: bytes | None) -> Buffer:
-            key = names[row]
-            check_starts(key, writes[key], max(size, 0))
-            return patched(key, old or b"", writes[key])
-
-        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), ModifiedChunks(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
         """Erases the chunks of shards that have chunks elsewhere too one by one; so for all shards if `inner` cannot erase."""
