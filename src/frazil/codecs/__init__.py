@@ -1,4 +1,4 @@
-"""Codecs: one file for each, in the package of its kind; the chain of codecs (chain.py), the registry that maps names to codecs, and the sharding codec (sharding/).
+"""Codecs: one file for each, in the package of its kind; chains of codecs (chain/), the registry that maps names to codecs, and the sharding codec (sharding/).
 
 To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
 zarr_names.py and numcodecs.py have the names of the same codecs in zarr.codecs.

@@ -1,7 +1,7 @@
 """The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
 Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of
-a whole chain is in chain.py."""
+a whole chain is in chain/."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class ArrayToBytes(Codec):
 
 
 class Sharding(ArrayToBytes):
-    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. The members are described in sharding_indexed.py."""
+    """An array-to-bytes codec that makes shards: chain/compilation.py plans it instead of running it. The members are described in sharding_indexed.py."""
 
     __slots__ = ()
     chunk_shape: tuple[int, ...]

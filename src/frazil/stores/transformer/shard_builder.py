@@ -8,7 +8,7 @@ import numpy as np
 
 from frazil.base.record import Record
 from frazil.codecs import Bytes, ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble
 from frazil.stores.transfer.composed_values import composed, joined_sources

@@ -1,7 +1,7 @@
 """A chain of codecs that runs in Python, on one array at a time: for inner chunks with a Python codec, chains inside the configuration of a codec, and shard
 indexes that the kernel does not read.
 
-Results are checked against what the codecs declare. chain.py makes these chains; python_stage.py runs one on many chunks."""
+Results are checked against what the codecs declare. compilation.py makes these chains; python_stage.py runs one on many chunks."""
 
 from __future__ import annotations
 
