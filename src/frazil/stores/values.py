@@ -53,7 +53,6 @@ class Capabilities(Record):
     conditional: bool = True  # put and erase honour `expect`
     case_sensitive: bool = True  # "a" and "A" are two keys
     direct: bool = False  # the number of spans does not add to the cost of a fetch: the kernel reads files itself, or the values are in memory
-    appendable: bool = False  # put_many takes pieces that are appended to the old value (Pieces.append)
     streams: bool = False  # put_many takes a value that comes in parts (Pieces.parts)
     erases_prefixes: bool = False  # erase_many takes prefixes: "", and names that end in "/"
     conditions_seen: bool = True  # conditions are known to hold: the server has refused one, or there is no server
@@ -141,14 +140,12 @@ class Pieces(Record):
     """New values, put together from pieces: value i is rows[offsets[i]:offsets[i + 1]] of the sources, one after the other.
     Rows are resolved: 0 <= start, 0 <= length, inside their object.
 
-    append  each value is appended to the present one. Only for stores with the capability `appendable`
-    parts   the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
-            `streams`, and with ANY: no version is compared"""
+    parts  the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
+           `streams`, and with ANY: no version is compared"""
 
     sources: Sources
     rows: Columns
     offsets: Columns
-    append: bool = False
     parts: Iterator[bytes] | None = None
 
 

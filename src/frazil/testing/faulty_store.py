@@ -64,7 +64,7 @@ class FaultPlan:
 
 
 class FaultyStore(BufferedStore):
-    """A store over a store whose operations fail according to a plan. Calls are counted by operation; list_page is "list", append_many and create are put_many."""
+    """A store over a store whose operations fail according to a plan. Calls are counted by operation; list_page is "list", append and create are put_many."""
 
     __slots__ = ("_lock", "calls", "plan")
 

@@ -114,7 +114,7 @@ class _Over(WrappedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
+        return self.inner.capabilities._replace(streams=False, erases_prefixes=True)
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None

@@ -91,7 +91,7 @@ class TestPassingOn(StoreTests):
 
 class TestPassingOnInTheRoot(StoreTests):
     def make_store(self) -> Store:
-        return ShardingStore(MemoryStore(), "", DraftKeys(), [2, 2], writing="append")
+        return ShardingStore(MemoryStore(), "", DraftKeys(), [2, 2])
 
 
 class TestPassingOnFiles(StoreTests):
@@ -149,13 +149,6 @@ class TestOnChunks(OnChunks):
     __test__ = True
 
 
-class TestOnChunksAppending(OnChunks):
-    __test__ = True
-
-    def make_store(self) -> Store:
-        return Numbered(ShardingStore(MemoryStore(), "data/", DraftKeys(), [2, 2], writing="append"))
-
-
 class TestOnChunksOfFiles(OnChunks):
     __test__ = True
 
@@ -165,11 +158,6 @@ class TestOnChunksOfFiles(OnChunks):
 
     def make_inner(self) -> Store:
         return LocalStore(next(self.folders))
-
-
-class TestOnChunksOfFilesAppending(TestOnChunksOfFiles):
-    def make_store(self) -> Store:
-        return Numbered(ShardingStore(self.make_inner(), "data/", DraftKeys(), [2, 2], writing="append"))
 
 
 class TestOnStackedShards(OnChunks):

@@ -6,7 +6,7 @@ Reading is in shard_reader.py, the layout of new shards in shard_builder.py."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level, StackedIndex
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
-from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.retry import WRITES, attempts, outrun
-from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
+from frazil.stores.transformer.shard_builder import Carried, Chunks, rebuilt
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards
 from frazil.stores.values import (
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from frazil.codecs.sharding import whole_shard
 else:
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
-
-_LITTLE: Final = 2**16  # unused bytes of a shard for which it is not rebuilt
 
 Flags: TypeAlias = "NDArray[np.bool_]"
 Answer = Version | Changed | None
@@ -74,7 +71,7 @@ def erased_values(count: int) -> Values:
 class _Batch(Record):
     """Some shards, and the chunks of the call that change in them.
 
-    names, tables, there, versions, sizes   of each shard: its key, its index (-1: no chunk), whether it exists, its version, its bytes
+    names, tables, there, versions  of each shard: its key, its index (-1: no chunk), whether it exists, its version
     opened               the shards that were read: all except those that are replaced completely; which: their rows in `names`
     rows, group, number  of each chunk: its number in the call, its row in `names`, its number in the index
     """
@@ -83,7 +80,6 @@ class _Batch(Record):
     tables: Columns
     there: Flags
     versions: list[Version | None]
-    sizes: Columns
     opened: Opened
     which: Columns
     rows: Columns
@@ -99,13 +95,10 @@ class _Batch(Record):
 
 
 class ShardWriter(Record):
-    """How shards are written. append: chunks are appended if the store can, as long as the unused bytes are few, or not more than the part
-    `unused` of the shard."""
+    """Replaces chunks in the shards of a store."""
 
     inner: Store
     level: Level
-    append: bool
-    unused: float
 
     def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], values: Values) -> list[Answer]:
         """Puts chunks, or erases them. Returns for each its new version (None: it was erased), or the change of another writer."""
@@ -138,12 +131,11 @@ class ShardWriter(Record):
     ) -> Columns:
         """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
         batch = self._judged(self._opened(chunk_rows, part, expect, values), expect, answers)
-        appends = self._appends(batch)
-        carried = self._carried(batch, appends)
+        carried = self._carried(batch)
         if carried is None:
             return batch.rows
         values = values.take(batch.rows)
-        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried, appends)
+        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried)
         again = [isinstance(outcome[group], Changed) for group in batch.group.tolist()]
         for row, group, length in zip(batch.rows.tolist(), batch.group.tolist(), values.length.tolist(), strict=True):
             answer = outcome[group]
@@ -167,13 +159,10 @@ class ShardWriter(Record):
         there = np.ones(len(shards), np.bool_)
         there[which] = [state == FOUND for state in opened.fetched.status]
         versions: list[Version | None] = [ANY] * len(shards)
-        sizes = np.zeros(len(shards), np.int64)
-        if len(which):
-            sizes[which] = opened.fetched.sizes
         if self.inner.capabilities.expects:
             for row, version in zip(which.tolist(), opened.fetched.versions, strict=True):
                 versions[row] = version or ABSENT
-        return _Batch(names, tables, there, versions, sizes, opened, which, part, group, chunk_rows.number[part])
+        return _Batch(names, tables, there, versions, opened, which, part, group, chunk_rows.number[part])
 
     def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
         """The chunks with the expected version; the others get their answer."""
@@ -186,25 +175,12 @@ class ShardWriter(Record):
                     answers[row], fits[position] = Changed(present), False
         return batch if fits.all() else batch.only(fits)
 
-    def _appends(self, batch: _Batch) -> Flags:
-        """Which shards are appended to."""
-        opened = np.zeros(len(batch.names), np.bool_)
-        if self.append and self.inner.capabilities.appendable:
-            opened[batch.which] = True
-            tables = batch.tables.copy()
-            tables[batch.group, batch.number] = -1
-            live = np.maximum(tables[:, :, 1], 0).sum(axis=1)
-            most = np.maximum(self.unused * batch.sizes, _LITTLE)
-            opened &= batch.there & (batch.sizes - live <= most)
-        return opened
-
-    def _carried(self, batch: _Batch, appends: Flags) -> Carried | None:
+    def _carried(self, batch: _Batch) -> Carried | None:
         """Fetches the chunks that stay in rebuilt shards, in one fetch; None if a shard was replaced meanwhile."""
         group, number = StackedIndex(batch.tables, np.arange(len(batch.tables))).others(batch.group, batch.number)
         rebuilt = np.zeros(len(batch.tables), np.bool_)
         rebuilt[batch.group] = True
-        kept = (rebuilt & ~appends)[group]
-        group, number = group[kept], number[kept]
+        group, number = group[rebuilt[group]], number[rebuilt[group]]
         if not len(group):
             return Carried(group, number, Sources(None, ()), NO_SPANS)
         position = np.zeros(len(batch.names), np.int64)
@@ -215,50 +191,35 @@ class ShardWriter(Record):
             return None
         return Carried(group, number, fetched.sources, fetched.rows)
 
-    def _published(self, batch: _Batch, new: Chunks, carried: Carried, appends: Flags) -> dict[int, Answer]:
+    def _published(self, batch: _Batch, new: Chunks, carried: Carried) -> dict[int, Answer]:
         """The result for each shard that has new chunks."""
-        after = table_after(batch.tables, new)
-        full = (after[:, :, 0] >= 0).any(axis=1)
-        touched = np.zeros(len(after), np.bool_)
+        touched, changes, full, opened = np.zeros((4, len(batch.names)), np.bool_)
         touched[new.shard] = True
-        outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
-        changes = np.zeros(len(after), np.bool_)  # erasing a missing chunk changes nothing
-        changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
-        is_whole = np.ones(len(after), np.bool_)
-        is_whole[batch.which] = False
-        actions = (
-            (full & changes & ~appends, self._rebuild),
-            (full & changes & appends, self._append),
-            (~full & batch.there & (changes | is_whole), self._erase),
+        changes[new.shard[(new.length >= 0) | (batch.entries()[:, 0] >= 0)]] = (
+            True  # erasing a missing chunk changes nothing
         )
-        for chosen, act in actions:
-            chosen &= touched
+        full[np.concatenate((carried.shard, new.shard[new.length >= 0]))] = True
+        opened[batch.which] = True
+        outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
+        rebuilds = full & changes
+        for chosen in (rebuilds, touched & ~full & batch.there & (changes | ~opened)):
             groups = np.flatnonzero(chosen)
             if len(groups):
-                answers = act(batch, groups, *_of_groups(new, carried, chosen))
+                names = [batch.names[row] for row in groups.tolist()]
+                versions = [batch.versions[row] for row in groups.tolist()]
+                if chosen is rebuilds:
+                    pieces = rebuilt(self.level, batch.tables[groups], *_of_groups(new, carried, chosen))
+                    answers: Sequence[Answer] = self.inner.put_many(names, pieces, versions)
+                else:
+                    answers = self._erased(names, versions)
                 outcome.update(zip(groups.tolist(), answers, strict=True))
         return outcome
 
-    def _rebuild(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
-        pieces = rebuilt(self.level, batch.tables[groups], new, carried)
-        return self.inner.put_many(*_named(batch, groups, pieces))
-
-    def _append(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
-        pieces = appended(self.level, batch.tables[groups], batch.sizes[groups], new)
-        return append_many(self.inner, *_named(batch, groups, pieces))
-
-    def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
-        names = [batch.names[row] for row in groups.tolist()]
-        versions = [batch.versions[row] for row in groups.tolist()]
+    def _erased(self, names: Sequence[str], versions: Sequence[Version | None]) -> Sequence[Answer]:
         can = self.inner.capabilities
         if not can.erasable or (can.expects and not can.conditional_erase):
             return self.inner.put_many(names, pieces_of([whole_shard.empty_shard(self.level)] * len(names)), versions)
         return self.inner.erase_many(names, versions)
-
-
-def _named(batch: _Batch, groups: Columns, pieces: Pieces) -> tuple[list[str], Pieces, list[Version | None]]:
-    rows = groups.tolist()
-    return [batch.names[row] for row in rows], pieces, [batch.versions[row] for row in rows]
 
 
 def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Carried]:

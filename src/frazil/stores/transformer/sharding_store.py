@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -51,8 +51,6 @@ class ShardingStore(WrappedStore):
     keys              the chunk key encoding; shards are named by it too
     chunks_per_shard  chunks of a shard along each dimension; () without dimensions, or [1] if `grid_shape` is ()
     grid_shape        extent of the chunk grid, if known: list_dir then leaves out prefixes beyond it
-    writing           "rebuild": a changed shard is written again, without unused space; "append": if `inner` can append, chunks and a new index are appended,
-                      so that only the index is read, until more than the part `unused` of the shard, and 64 KiB, is unused
 
     Chunks can be erased even if `inner` cannot erase; other keys cannot. A shard has its index at its end, without a checksum. The version of a chunk is that
     of its shard: it changes with every other chunk of the shard. So a conditional write may fail without need, but none is lost. Writers of one shard, here and
@@ -69,8 +67,6 @@ class ShardingStore(WrappedStore):
         chunks_per_shard: Sequence[int],
         *,
         grid_shape: Sequence[int] | None = None,
-        writing: Literal["rebuild", "append"] = "rebuild",
-        unused: float = 0.5,
     ) -> None:
         super().__init__(inner)
         check_prefix(prefix)
@@ -80,30 +76,24 @@ class ShardingStore(WrappedStore):
             counts = ()
         if grid is not None and len(grid) != len(counts):
             raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
-        if writing not in {"rebuild", "append"}:
-            raise InvalidInputError(f"writing is {writing!r}; it must be 'rebuild' or 'append'")
-        if not 0 <= unused <= 1:
-            raise InvalidInputError(f"unused is {unused}; it must be a fraction of a shard, from 0 to 1")
         try:
             level = shard_level(counts)
         except MetadataError as error:
             raise InvalidInputError(f"chunks_per_shard: {error.message}") from error
         self._keys: Final = ShardKeys(prefix, keys, counts, grid)
-        self._writer: Final = ShardWriter(inner, level, writing == "append", unused)
+        self._writer: Final = ShardWriter(inner, level)
 
     def __repr__(self) -> str:
         return f"ShardingStore({self.inner!r}, {self._keys.prefix!r}, chunks_per_shard={list(self._keys.counts)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        keys, writer = self._keys, self._writer
-        writing: Literal["rebuild", "append"] = "append" if writer.append else "rebuild"
-        make = partial(ShardingStore, grid_shape=keys.grid, writing=writing, unused=writer.unused)
-        return make, (self.inner, keys.prefix, keys.keys, keys.counts)
+        keys = self._keys
+        return partial(ShardingStore, grid_shape=keys.grid), (self.inner, keys.prefix, keys.keys, keys.counts)
 
     @property
     def capabilities(self) -> Capabilities:
         can = self.inner.capabilities
-        return can._replace(erasable=can.writable, appendable=False, streams=False, erases_prefixes=True)
+        return can._replace(erasable=can.writable, streams=False, erases_prefixes=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 

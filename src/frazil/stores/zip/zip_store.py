@@ -23,7 +23,6 @@ from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.transfer.append import append_by_put
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
@@ -330,8 +329,6 @@ class ZipStore(Store):
             check_name(name, InvalidInputError)
             if len(name.encode()) > 2**16 - 1:
                 raise InvalidInputError("a name in a zip archive must have at most 65535 bytes", key=name)
-        if pieces.append:
-            return append_by_put(self, names, pieces, expect)
         values = join_pieces(pieces)
         stamp = dos_stamp(time.time())
         with self._writing() as (file, entries):
