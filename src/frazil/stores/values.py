@@ -258,6 +258,16 @@ def mark_stale(status: list[int], versions: Sequence[Version | None], expect: Se
             status[i] = STALE
 
 
+def expecting(fetched: Fetched, spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    """An answer to a fetch without expected versions, as that to one with them."""
+    if expect is None:
+        return fetched
+    status, rows = list(fetched.status), fetched.rows.copy()
+    mark_stale(status, fetched.versions, expect)
+    rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0
+    return fetched._replace(status=status, rows=rows)
+
+
 def continued(before: Fetched, kind: type[T]) -> T:
     """`resume` of an answer that a fetch continues. Raises InvalidInputError for the answer of another store."""
     if not isinstance(before.resume, kind):

@@ -18,15 +18,13 @@ from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
-    MISSING,
-    STALE,
     Columns,
     Fetched,
     Sources,
     Version,
+    expecting,
     object_rows,
     replaced_between_requests,
 )
@@ -125,15 +123,7 @@ def fetch_batches(
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
     fetched = fetched._replace(resume=None if single_read else ReadBatches(read))
-    if expect is None:
-        return fetched
-    status = [
-        state if expected is None or expected == (version or ABSENT) else STALE
-        for state, version, expected in zip(fetched.status, fetched.versions, expect, strict=True)
-    ]
-    rows = fetched.rows.copy()
-    rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0
-    return fetched._replace(status=status, rows=rows)
+    return expecting(fetched, spans, expect)
 
 
 def digest(document: bytes) -> Version:

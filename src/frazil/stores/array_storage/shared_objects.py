@@ -28,6 +28,7 @@ from frazil.stores.values import (
     FOLDER,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
     Columns,
     Fetched,
@@ -118,6 +119,8 @@ def _fetch_objects(
     inner = UNASKED if continue_from is None else continued(continue_from, Fetched)
     if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
         return UNASKED
+    if inner is not UNASKED and not len(spans):
+        return inner._replace(rows=NO_SPANS)
     fetched = fetch_spans(
         store,
         located.names,
@@ -132,7 +135,11 @@ def _fetch_objects(
         for name, status in zip(located.names, fetched.status, strict=True):
             if status in (ABSENT_KEY, FOLDER):
                 raise missing_object(name)
-    return fetched
+    if inner is UNASKED:
+        return fetched
+    # an object that was removed meanwhile, where no version can show it, is another one than that of the answer that is continued
+    before_and_now = zip(inner.status, fetched.status, strict=True)
+    return fetched._replace(status=[STALE if before == FOUND != now else now for before, now in before_and_now])
 
 
 def _by_chunk(

@@ -14,6 +14,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
+from frazil.stores.array_storage.shared_objects import UNASKED
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
@@ -109,7 +110,7 @@ class ShardingStore(WrappedStore):
         """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `held` one. A range of
         a chunk is clipped to it."""
         if continue_from is not None and isinstance(before := continue_from.resume, ReadShards):
-            return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
+            return fetch_chunks(self.inner, names, before.located, spans, before.fetched, expect)
         rows, chunk_rows = self._chunk_rows(names)
         if continue_from is not None or not rows:
             return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
@@ -134,7 +135,8 @@ class ShardingStore(WrappedStore):
         for _ in attempts(READS):
             opened = open_shards(self.inner, self._writer.level, chunk_rows.shards, [names[row] for row in others])
             located = locate_chunks(opened, rows, chunk_rows, len(names))
-            fetched = fetch_chunks(self.inner, opened, located, spans, expect)
+            before = UNASKED._replace(resume=opened.fetched)
+            fetched = fetch_chunks(self.inner, names, located, spans, before, expect)
             if not replaced_between_requests(fetched, expect):
                 return fetched
         raise replaced("the shard was", chunk_rows.shards[0])
