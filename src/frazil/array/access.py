@@ -15,8 +15,8 @@ from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
+from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Refusal, cause_of
-from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.sharding.shard import index_error
 from frazil.errors import (
     ChecksumError,

@@ -42,7 +42,7 @@ from frazil.array.shards.shard_lookup import (
 from frazil.array.shards.shard_objects import StoredObjects, missing_rows
 from frazil.base.late import LateModule
 from frazil.base.record import Record
-from frazil.codecs.compiled_chain import decode_chunks
+from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan

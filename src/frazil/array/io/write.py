@@ -51,7 +51,7 @@ from frazil.array.shards.shard_lookup import (
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
 from frazil.base.late import LateModule
-from frazil.codecs.compiled_chain import encode_chunks
+from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
