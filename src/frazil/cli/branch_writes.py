@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from frazil.cli.locations import InSession, on_branch
+from frazil.cli.arguments.locations import InSession, on_branch
 from frazil.cli.output import print_result
 from frazil.metadata.json_text import Json
 

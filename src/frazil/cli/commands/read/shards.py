@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from frazil.base.reports import columns
+from frazil.cli.arguments.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from math import isfinite
 
+from frazil.cli.arguments.decoded import add_decoded, decoded
+from frazil.cli.arguments.locations import add_selection, open_window
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.decoded import add_decoded, decoded
-from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import add_json, binary_output, check_picture, print_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from frazil.base.late import LateModule
 from frazil.base.reports import counted, extents_text, human
+from frazil.cli.arguments.layout import codecs, memory, named_extents, named_shards
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
