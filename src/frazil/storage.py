@@ -65,10 +65,10 @@ def ZipStore(  # noqa: N802
             f"a {type(path).__name__} is not the path of an archive",
             hint="frazil.stores.ZipStore reads one in a store, too",
         )
-    there = os.path.lexists(path)
-    if mode == "r" and not there:
+    exists = os.path.lexists(path)
+    if mode == "r" and not exists:
         raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')
-    if mode == "x" and there:
+    if mode == "x" and exists:
         raise AlreadyExistsError("the file already exists", key=os.fspath(path), hint='mode="w" replaces it')
     store = zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
     if mode == "w":

@@ -106,17 +106,17 @@ def from_array(
 
 def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) -> dict[str, object]:
     """Arguments of create_array for a copy of `data`."""
-    given = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _KEEP)}
+    supplied = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _KEEP)}
     if isinstance(data, Array):
-        kept = like(data, given)
-        kept.update({key: getattr(data, key) for key in _KEPT}, attributes=data.attrs.asdict())
-        if not {"codecs", *_KINDS} & set(given):
-            kept["codecs"] = data.codecs
-        elif "codecs" not in given:
-            kept.update({kind: getattr(data, kind) for kind in _KINDS})
-        given = {**kept, **given}
+        arguments_of_data = like(data, supplied)
+        arguments_of_data.update({key: getattr(data, key) for key in _KEPT}, attributes=data.attrs.asdict())
+        if not {"codecs", *_KINDS} & set(supplied):
+            arguments_of_data["codecs"] = data.codecs
+        elif "codecs" not in supplied:
+            arguments_of_data.update({kind: getattr(data, kind) for kind in _KINDS})
+        supplied = {**arguments_of_data, **supplied}
     shaped = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
-    return {"data": shaped, **given} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **given}
+    return {"data": shaped, **supplied} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **supplied}
 
 
 def save_array(store: Location, arr: object, *, path: str | None = "", **arguments: object) -> None:
@@ -163,16 +163,16 @@ def save(
     **kwargs: object,
 ) -> None:
     """save_array of a single array without a name, otherwise save_group."""
-    where: dict[str, Any] = {
+    target: dict[str, Any] = {
         "path": path,
         "zarr_format": zarr_format,
         "zarr_version": zarr_version,
         "storage_options": storage_options,
     }
     if len(args) == 1 and not kwargs:
-        save_array(store, args[0], **where)
+        save_array(store, args[0], **target)
     else:
-        save_group(store, *args, **where, **kwargs)  # type: ignore[arg-type] # the arrays are objects
+        save_group(store, *args, **target, **kwargs)  # type: ignore[arg-type] # the arrays are objects
 
 
 def load(
@@ -248,8 +248,8 @@ def _check_below(
     for name in arguments:
         if name not in _OF_ROOTS:
             raise InvalidInputError(f"{name} is not an argument of a group", path="/", hint="an array has a shape")
-    given: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
-    planned_group(store, overwrite=overwrite, **given)[0]._planned_hierarchy(nodes)
+    supplied: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
+    planned_group(store, overwrite=overwrite, **supplied)[0]._planned_hierarchy(nodes)
 
 
 def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:
@@ -290,12 +290,12 @@ def _at(store: Location | None) -> Location:
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
     """create_array, with the modes of zarr-python: w overwrites; raises InvalidInputError for modes that only open."""
-    given = {**arguments}
-    mode = given.pop("mode", None)
+    supplied = {**arguments}
+    mode = supplied.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):
         raise InvalidInputError(
             f"mode is {mode!r}, but this creates a new array", hint='"w" overwrites; frazil.open_array opens'
         )
     if mode == "w":
-        given["overwrite"] = True
-    return create_array(_at(store), **given)  # type: ignore[arg-type] # which checks them
+        supplied["overwrite"] = True
+    return create_array(_at(store), **supplied)  # type: ignore[arg-type] # which checks them

@@ -441,13 +441,13 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does. create_group finds all other
     existing nodes."""
     try:
-        there, node = locate(node_location, "" if path is None else path, to_create=True)
+        existing, node = locate(node_location, "" if path is None else path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
-            f"a group without a document already exists in {there.store}",
-            path=there.path or "/",
+            f"a group without a document already exists in {existing.store}",
+            path=existing.path or "/",
             hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
         )
 
@@ -486,11 +486,11 @@ def _for_creation(
 ) -> tuple[NodeLocation, str | None]:
     """The location of a new node, and the prefix of a hierarchy that it replaces, as from for_creation; with the guard of all destinations."""
     path = "" if path is None else path
-    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
-    prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
+    target, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+    prefixes = {f"{target.path}/" if target.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array itself checks whether a node exists there
         destinations.check_destination(
             None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
-    return made, replaces
+    return target, replaces

@@ -332,9 +332,9 @@ class Array(ZarrArray):
             return False
         return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
-    def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
+    def _write(self, normalise: Normalise, indexer: object, value: ArrayLike) -> None:
         self._location.require_writable()
-        selection = self._select(normalise, where)
+        selection = self._select(normalise, indexer)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
             self._do(partial(write, shaped, plan, values, confirm))
@@ -369,7 +369,7 @@ class Array(ZarrArray):
         error.__traceback__ = None
 
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
-        return as_values(value, self.dtype, self.path or "/", one=shape == ())
+        return as_values(value, self.dtype, self.path or "/", scalar=shape == ())
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
         """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes

@@ -63,9 +63,9 @@ class Progress(_Line):
         part = min(1.0, self._done / self._total) if self._total else 1.0
         full = int(part * _WIDTH)
         rate = self._done / seconds if seconds else 0.0
-        left = f", {(self._total - self._done) / rate:.0f} s left" if rate and self._done < self._total else ""
+        time_left = f", {(self._total - self._done) / rate:.0f} s left" if rate and self._done < self._total else ""
         bar = "#" * full + "-" * (_WIDTH - full)
-        return f"{self._label} [{bar}] {part:4.0%} of {human(self._total)}, {human(rate)}/s{left}"
+        return f"{self._label} [{bar}] {part:4.0%} of {human(self._total)}, {human(rate)}/s{time_left}"
 
 
 class Steps(_Line):

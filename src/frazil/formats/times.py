@@ -18,17 +18,17 @@ def parse_time(text: str) -> int | None:
     """Nanoseconds since 1970-01-01 in UTC; None for text that is not a time with a zone. Digits of a fraction after the ninth are ignored."""
     if len(text) < 20 or not text.isascii():
         return None
-    rest, second = text[19:], text[17:19]
+    zone, second = text[19:], text[17:19]
     digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + second
     if not digits.isdigit() or text[4:17:3] != f"--{text[10]}::" or text[10] not in "Tt ":
         return None
     fraction = ""
-    if rest[0] == ".":
-        size = len(rest) - 1 - len(rest[1:].lstrip("0123456789"))
-        fraction, rest = rest[1 : 1 + size], rest[1 + size :]
+    if zone[0] == ".":
+        size = len(zone) - 1 - len(zone[1:].lstrip("0123456789"))
+        fraction, zone = zone[1 : 1 + size], zone[1 + size :]
         if not fraction:
             return None
-    offset = _offset(rest)
+    offset = _offset(zone)
     leap = second == "60"  # a leap second: converted to the next second
     try:
         seconds = (

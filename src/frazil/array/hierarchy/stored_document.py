@@ -85,13 +85,13 @@ class StoredDocument:
 
     __slots__ = ("_checked", "_chunks", "_location", "_new", "_opened", "_there")
 
-    def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
-        """chunks: of the array. there: whether a document must be stored; else nothing is compared, as for a node in a repository."""
+    def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, exists: bool) -> None:
+        """chunks: of the array. exists: whether a document must be stored; else nothing is compared, as for a node in a repository."""
         self._location, self._opened, self._chunks, self._there = (
             location,
             opened,
             chunks,
-            there and location.nodes is None,
+            exists and location.nodes is None,
         )
         self._checked: _Checked | None = None
         self._new = False

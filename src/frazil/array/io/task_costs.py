@@ -53,14 +53,14 @@ def read_chunks_cost(access: Access, count: int) -> Cost:
     return Cost(0, 0 if access.storage.direct else count * access.chain.inner_chunk.nbytes, 0, count * _decoded(access))
 
 
-def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> Cost:
-    """The cost of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
+def write_chunks_cost(access: Access, count: int, *, merges: bool = False) -> Cost:
+    """The cost of writing chunks, or inner chunks of shards that are written whole. merges: the old ones are fetched, too.
 
     With requests, a copy of encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all is
     encoded."""
     nbytes = count * access.chain.inner_chunk.nbytes
     copied = _copied(access, nbytes, count) if 4 * nbytes <= access.runtime.bytes_in_flight else 0
-    return Cost(0, 0, nbytes if kept else 0, nbytes + copied + count * INNER_CHUNK_BYTES)
+    return Cost(0, 0, nbytes if merges else 0, nbytes + copied + count * INNER_CHUNK_BYTES)
 
 
 def _copied(access: Access, nbytes: int, pieces: int) -> int:
@@ -90,12 +90,12 @@ def write_cost(access: Access, opened: Opened, count: int) -> Cost:
     """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, those of them that
     are copied to be sent, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
     levels, spans = access.chain.levels, opened.shards.spans
-    there = spans[:, 1] >= 0
-    carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
-    made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
-    indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
-    copied = _copied(access, carried, count + len(there)) + min(carried // 4, _CLIENT_BYTES)
-    return Cost(indexes, 0, carried + copied, made + write_chunks_cost(access, count).decoded)
+    exists = spans[:, 1] >= 0
+    carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[exists, 2].sum())
+    assembled = 0 if len(levels) == 1 and levels[0].addressable else carried + int(exists.sum()) * shard_bytes(access)
+    indexes = len(exists) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
+    copied = _copied(access, carried, count + len(exists)) + min(carried // 4, _CLIENT_BYTES)
+    return Cost(indexes, 0, carried + copied, assembled + write_chunks_cost(access, count).decoded)
 
 
 def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:

@@ -140,10 +140,14 @@ def _tasks(
     access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
     """nbytes: of a task; other arguments as in `write`."""
-    inner, one, sharded = prod(access.chain.inner_chunk_counts), inner_chunk_bytes(access), bool(access.chain.levels)
+    inner, chunk_bytes, sharded = (
+        prod(access.chain.inner_chunk_counts),
+        inner_chunk_bytes(access),
+        bool(access.chain.levels),
+    )
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
-    for batch in plan.batches(one, limit, limit):
+    for batch in plan.batches(chunk_bytes, limit, limit):
         for part, rows in parts_of(access, plan.shape, batch, in_part):
             looked_up = not part.whole or part.shape is not None
             most = first if looked_up else max(len(rows), 1)
@@ -152,7 +156,7 @@ def _tasks(
                 if sharded and not part.whole:
                     cost = Cost(index_bytes(access) * len(some))
                 else:
-                    cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), kept=not part.whole)
+                    cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), merges=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
 
@@ -230,8 +234,8 @@ def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> 
         expect = expected(fetched.versions, fetched.status)
     else:
         expect = [ABSENT if version is None else version for version in versions]
-    kept = any(version != ABSENT for version in expect)
-    return None if kept and not access.document.has_shape(shape) else expect
+    replaces = any(version != ABSENT for version in expect)
+    return None if replaces and not access.document.has_shape(shape) else expect
 
 
 def _publish_chunks(
@@ -264,19 +268,19 @@ def _publish_chunks(
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, chunks.count], np.int64)
     values = encode(access, chunks, source, blobs, old, groups, keyed, keep_fill=keep_fill)
-    kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
-    pieces = Pieces(blobs.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    stored, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
+    pieces = Pieces(blobs.sources, np.ascontiguousarray(values[stored]), np.arange(len(stored) + 1, dtype=np.int64))
     yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
-        return replace(access, coords, pieces, kept, empty, expect)
-    changed = replace(access, coords, pieces, kept, empty[:0], expect)
-    there = empty[access.storage.sizes(coords[empty]) >= 0]
-    if len(there):
-        replaced = None if versions is None else [versions[i] for i in there.tolist()]
-        again = yield from _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
-        changed = sorted([*changed, *there[again].tolist()])
+        return replace(access, coords, pieces, stored, empty, expect)
+    changed = replace(access, coords, pieces, stored, empty[:0], expect)
+    existing = empty[access.storage.sizes(coords[empty]) >= 0]
+    if len(existing):
+        replaced = None if versions is None else [versions[i] for i in existing.tolist()]
+        again = yield from _publish_chunks(access, batch, rows[existing], replaced, source, keep_fill=True)
+        changed = sorted([*changed, *existing[again].tolist()])
     return changed
 
 
@@ -345,15 +349,15 @@ def _change_in_place(
         return sorted(changed)
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
-    kept = keep(steps, spans, blobs)
+    retained = keep(steps, spans, blobs)
     if objects.stale:
         return list(range(len(rows)))
     appends = access.options.shard_writes == "append"
     if source.encoded is None:
-        values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, located, keep_fill=not appends)
+        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, located, keep_fill=not appends)
     else:
         values, order = source.encoded.rows(chunks, blobs)
-    values = outer_values(Call(access, steps, chunks, located, blobs, order), values, kept)
+    values = outer_values(Call(access, steps, chunks, located, blobs, order), values, retained)
     if source.confirm is not None:
         source.confirm()
     shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
@@ -385,15 +389,15 @@ def _replace_shards(
     steps, spans = walk(access, chunks, keyed, first)
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
-    kept = keep(steps, spans, blobs)
+    retained = keep(steps, spans, blobs)
     if shards.objects.stale:  # the kept inner chunks would be of another version
         return list(range(len(rows)))
     if source.encoded is None:
-        values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, keyed)
+        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, keyed)
     else:
         values, order = source.encoded.rows(chunks, blobs)
-    there, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, kept)
-    present, empty = np.flatnonzero(there), np.flatnonzero(~there)
+    has_chunks, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, retained)
+    present, empty = np.flatnonzero(has_chunks), np.flatnonzero(~has_chunks)
     yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
@@ -406,23 +410,23 @@ def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[
 
 
 def replace(
-    access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
+    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Sequence[Version | None]
 ) -> list[int]:
-    """Publishes the objects `kept` and erases the existing ones of `empty`. Returns those that were not as expected.
+    """Publishes the objects `stored` and erases the existing ones of `empty`. Returns those that were not as expected.
 
     Shards are replaced by shards without inner chunks instead of erased if the store cannot erase, or not on condition: otherwise a shard that another writer
     puts there meanwhile would be lost."""
     changed: list[int] = []
-    if len(kept):
-        results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
-        changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
+    if len(stored):
+        results = access.storage.publish(coords[stored], pieces, [expect[i] for i in stored.tolist()])
+        changed += [i for i, result in zip(stored.tolist(), results, strict=True) if isinstance(result, Changed)]
     to_erase = [i for i in empty.tolist() if expect[i] != ABSENT]
     if to_erase and not access.storage.conditional_erase:
         emptied = [i for i in to_erase if expect[i] is not ANY]
         to_erase = [i for i in to_erase if expect[i] is ANY]
         if to_erase and not access.storage.erasable:
-            there = access.storage.sizes(coords[to_erase]) >= 0
-            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[there].tolist()]), []
+            exists = access.storage.sizes(coords[to_erase]) >= 0
+            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[exists].tolist()]), []
         if emptied:
             values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
             results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])

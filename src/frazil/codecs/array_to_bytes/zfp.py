@@ -109,8 +109,8 @@ class Zfp(ArrayToBytes):
         shape = spec.shape or (1,)
         # zfp reads beyond the end of damaged data, so it needs a buffer for all that it can read
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
-        made = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
-        return _demoted(made.reshape(spec.shape), spec.dtype)
+        decoded = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
+        return _demoted(decoded.reshape(spec.shape), spec.dtype)
 
 
 def _number(value: object, name: str, least: float) -> float:
@@ -159,21 +159,21 @@ def _promoted(array: Array) -> Array:
     return promoted
 
 
-def _demoted(made: Array, dtype: np.dtype[np.generic]) -> Array:
+def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
     if dtype.kind in "mM":
-        return made.view(dtype)
-    if made.dtype == dtype:
-        return made
-    if made.dtype.kind == "f":
+        return promoted.view(dtype)
+    if promoted.dtype == dtype:
+        return promoted
+    if promoted.dtype.kind == "f":
         with np.errstate(all="ignore"):
-            return made.astype(dtype)
+            return promoted.astype(dtype)
     if dtype.itemsize >= 4:
-        return np.maximum(made, 0).astype(dtype)
+        return np.maximum(promoted, 0).astype(dtype)
     bits = bits_of(dtype)
     centre = 1 << (bits - 1)
-    numbers = np.clip(made >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
-    made = numbers + centre if "uint" in dtype.name else numbers
-    return made.astype(dtype)
+    numbers = np.clip(promoted >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
+    promoted = numbers + centre if "uint" in dtype.name else numbers
+    return promoted.astype(dtype)
 
 
 class NumcodecsZfpy(ArrayToBytes):

@@ -45,8 +45,8 @@ class OnBytes(BytesToBytes):
         if isinstance(self.codec, ArrayToBytes):
             return self.codec.encode(array, spec)
         assert isinstance(self.codec, ArrayToArray)
-        made = self.codec.encoded_spec(spec, self.codec.name)
-        return self.codec.encode(array, spec).astype(made.dtype.newbyteorder("<"), copy=False).tobytes()
+        output_spec = self.codec.encoded_spec(spec, self.codec.name)
+        return self.codec.encode(array, spec).astype(output_spec.dtype.newbyteorder("<"), copy=False).tobytes()
 
     def decode(self, data: bytes, limit: int) -> bytes:
         if len(data) > limit:
@@ -56,10 +56,14 @@ class OnBytes(BytesToBytes):
             return self.codec.decode(data, spec).tobytes()
         assert isinstance(self.codec, ArrayToArray)
         try:
-            made = self.codec.encoded_spec(spec, self.codec.name)
+            output_spec = self.codec.encoded_spec(spec, self.codec.name)
         except MetadataError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
-        array = np.frombuffer(data, made.dtype.newbyteorder("<")).astype(made.dtype, copy=False).reshape(made.shape)
+        array = (
+            np.frombuffer(data, output_spec.dtype.newbyteorder("<"))
+            .astype(output_spec.dtype, copy=False)
+            .reshape(output_spec.shape)
+        )
         return self.codec.decode(array, spec).tobytes()
 
     def encoded_size(self, nbytes: int) -> int | None:

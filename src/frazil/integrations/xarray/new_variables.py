@@ -209,7 +209,7 @@ def _with_fixed_length(variable: Variable, name: str) -> Variable:
     """Text of fixed length, the length of the longest one. Raises InvalidInputError for text that ends in NUL."""
     values = np.asarray(variable.data, dtype=object)
     fixed = values.astype(np.str_)
-    if any(value != kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
+    if any(value != fixed_value for value, fixed_value in zip(values.flat, fixed.flat, strict=True)):
         raise InvalidInputError(
             f"variable {name!r} has text that ends in NUL, which the array cannot hold", path=name, hint="encode it"
         )
@@ -307,11 +307,11 @@ def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fi
 
 
 def _codecs(name: str, encoding: Mapping[str, object], dtype: np.dtype[np.generic]) -> object:
-    given = {key: encoding.get(key, _AUTO) for key in _CODECS}
-    if all(isinstance(value, str) and value == _AUTO for value in given.values()):
+    supplied = {key: encoding.get(key, _AUTO) for key in _CODECS}
+    if all(isinstance(value, str) and value == _AUTO for value in supplied.values()):
         return _AUTO
     chain: list[object] = []
-    for key, value in given.items():
+    for key, value in supplied.items():
         if isinstance(value, str) and value == _AUTO:
             chain += default_codecs(dtype) if key == "compressors" else ()
         elif value is not None:

@@ -48,11 +48,11 @@ class Options(Record):
 def as_dataset(array: DataArray) -> Dataset:
     """The dataset that xarray.open_dataarray converts back to the array, including its name. No node may have the name that xarray's own engines give to a
     variable here."""
-    taken = {*array.coords, *array.dims}
-    if array.name is not None and array.name not in taken:
+    names = {*array.coords, *array.dims}
+    if array.name is not None and array.name not in names:
         return array.to_dataset()
     name = "dataarray"
-    while name in taken:
+    while name in names:
         name += "_"
     dataset = array.to_dataset(name=name)
     dataset.attrs[_NAME] = array.name
@@ -131,9 +131,9 @@ def write_tree(
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
             stores[below].try_out(new, below)
         writer = Writer(options.progress)
-        made = _opened(location, inner, chosen)
+        created = _opened(location, inner, chosen)
         for below, store in stores.items():
-            store.make(made.require_group(below) if below else made, writer)
+            store.make(created.require_group(below) if below else created, writer)
         return writer.sync(compute=options.compute)
 
     return _into(target, group, options, write)

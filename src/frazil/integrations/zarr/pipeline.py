@@ -149,8 +149,8 @@ class CodecPipeline(BatchedCodecPipeline):
             return last.access
         target, prefix, lasts = _target(store)
         path = (prefix + keys.prefix).removesuffix("/")
-        metadata, made = compiled.made
-        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, made)
+        metadata, compiled_array = compiled.made
+        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
         if lasts:
             object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, access))
         return access
@@ -165,9 +165,9 @@ def _target(store: Any) -> tuple[Store, str, bool]:
     return ForeignStore(store, asyncio.get_running_loop()), "", False
 
 
-def _storage(target: Store, path: str, keys: ArrayKeys, made: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
+def _storage(target: Store, path: str, keys: ArrayKeys, parts: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
     """The storage of the chunks; in a session that of the node."""
-    metadata, compiled = made
+    metadata, compiled = parts
     if isinstance(target, NodeStore):
         node = target.nodes.find(path)
         if not isinstance(node, ArrayMetadata):
@@ -186,7 +186,7 @@ def _read(call: _Call, values: NDArray[Any]) -> tuple[dict[str, str], ...]:
     if getattr(call.whole_chunk.config, "read_missing_chunks", True):
         return (_PRESENT,) * len(call.items)
     stored = access.stored(coordinates_of(call.items))
-    return tuple(_PRESENT if there else _MISSING for there in stored)
+    return tuple(_PRESENT if found else _MISSING for found in stored)
 
 
 def _write(call: _Call, values: NDArray[Any]) -> None:

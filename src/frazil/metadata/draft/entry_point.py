@@ -135,14 +135,16 @@ class _Guarded(Value):
 
     def encode(self, document: dict[str, Json]) -> bytes:
         try:
-            made: object = self.inner.encode(document)
+            encoded: object = self.inner.encode(document)
         except FrazilError:
             raise
         except Exception as error:
             raise self._refused("could not encode a document", error) from error
-        if not isinstance(made, bytes | bytearray | memoryview):
-            raise MetadataError(f"the metadata encoding {found(self.uri)} made {type(made).__name__} instead of bytes")
-        return bytes(made)
+        if not isinstance(encoded, bytes | bytearray | memoryview):
+            raise MetadataError(
+                f"the metadata encoding {found(self.uri)} made {type(encoded).__name__} instead of bytes"
+            )
+        return bytes(encoded)
 
     def decode(self, value: bytes) -> Json:
         try:
@@ -152,8 +154,8 @@ class _Guarded(Value):
         except Exception as error:
             raise self._refused("could not decode a document", error) from error
 
-    def _refused(self, what: str, error: Exception) -> MetadataError:
-        return MetadataError(f"the metadata encoding {found(self.uri)} {what}: {type(error).__name__}: {error}")
+    def _refused(self, action: str, error: Exception) -> MetadataError:
+        return MetadataError(f"the metadata encoding {found(self.uri)} {action}: {type(error).__name__}: {error}")
 
 
 def check_uri(value: str, path: str) -> str:

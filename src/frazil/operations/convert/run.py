@@ -66,8 +66,8 @@ class Task(Record):
         for chunks in sweep:
             if straight:
                 check_chunks(route, self.plan.arrays[chunks.path], chunks)
-            there = Moved.of(self.store.sizes(chunks.keys))
-            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(there)
+            existing = Moved.of(self.store.sizes(chunks.keys))
+            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(existing)
         return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
 
     def run(self, report: Report) -> Conversion:
@@ -263,12 +263,12 @@ class DialectRemoval(Record):
     def _conversion(self, removed: int, *, dry_run: bool) -> Conversion:
         nodes = self.kept_nodes
         arrays = sum(isinstance(node, ArrayMetadata) for node in nodes.values())
-        where, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
+        location, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
         before = now
         if self.journal is not None:
             before = self.journal.source_format if now == self.journal.target_format else self.journal.target_format
         return Conversion(
-            where, where, before, now, True, dry_run, len(nodes) - arrays, 0, (), left_behind=0, removed=removed
+            location, location, before, now, True, dry_run, len(nodes) - arrays, 0, (), left_behind=0, removed=removed
         )
 
 
@@ -342,10 +342,10 @@ def _changed(key: str) -> ConflictError:
 def _check_free(store: Store, plan: Plan) -> None:
     """Raises AlreadyExistsError for existing keys that conflict with the new dialect: an equal key, such as a chunk that a removed array left behind, a file in
     place of a folder, or a folder in place of a document."""
-    made, strays = Claims(plan.target, plan.made), list[str]()
+    claims, strays = Claims(plan.target, plan.made), list[str]()
     for _ in Sweep(store, plan.source, plan.nodes, None, strays.append):
         pass
-    found = [key for key in strays if made.meets(key)]
+    found = [key for key in strays if claims.meets(key)]
     if found:
         raise AlreadyExistsError(
             f"{len(found)} keys that belong to no node are where the new dialect would write",

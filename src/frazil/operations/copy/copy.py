@@ -143,17 +143,17 @@ def _check_stores(store: Store, to_store: Store) -> None:
     can = to_store.capabilities
     if not can.writable or not can.erasable:
         raise ReadOnlyError(f"{to_store} can only be read", hint="open it for writing, or choose another destination")
-    for one, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
-        if not one.capabilities.listable:
+    for checked, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
+        if not checked.capabilities.listable:
             raise StoreError(
-                f"{one!r} cannot be listed, so that its content is unknown", hint=f"{hint} that can be listed"
+                f"{checked!r} cannot be listed, so that its content is unknown", hint=f"{hint} that can be listed"
             )
 
 
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
-    what = "an interrupted copy of something else is there" if is_copy else "something already exists"
+    message = "an interrupted copy of something else is there" if is_copy else "something already exists"
     return AlreadyExistsError(
-        f"{what} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
+        f"{message} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
     )
 
 
@@ -227,8 +227,8 @@ def _listed(route: Route) -> Iterator[Merged]:
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     needs_digests = route.verify and not route.store.capabilities.direct
     pages = route.store.list_pages(route.root, details=route.again or needs_digests)
-    there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
-    for part in merge(pages, there, route.root, route.to_root, timed=timed):
+    existing = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
+    for part in merge(pages, existing, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
 
 

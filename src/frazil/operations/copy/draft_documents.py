@@ -83,7 +83,7 @@ def _completed(layout: draft_layout.DraftLayout, key: str, value: bytes) -> byte
     """The document with all members; None if it has them, or is unreadable."""
     decode = layout.entry_point.encoding.decode
     try:
-        made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))
-        return None if decode(made) == decode(value) else made
+        emitted = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))
+        return None if decode(emitted) == decode(value) else emitted
     except FrazilError:
         return None

@@ -78,26 +78,26 @@ class ConsolidatedDocuments:
             group = find_node(location)
             if not isinstance(group, GroupMetadata):
                 return None
-            made = self._usable(store, key, group, came)
-            if made is not None:
-                return made.document
+            document = self._usable(store, key, group, came)
+            if document is not None:
+                return document.document
             with self._listing:
-                made = self._usable(store, key, group, came)
-                if made is None:
+                document = self._usable(store, key, group, came)
+                if document is None:
                     self._begun = number = self._begun + 1
-                    made = _Made(number, store, group, _document(location, group, name), self._clock())
-                    kept = {} if len(self._recent) >= _REMEMBERED else self._recent
-                    self._recent = {**kept, key: made}
-                return made.document
+                    document = _Made(number, store, group, _document(location, group, name), self._clock())
+                    recent = {} if len(self._recent) >= _REMEMBERED else self._recent
+                    self._recent = {**recent, key: document}
+                return document.document
         except (DataError, InvalidInputError):
             return None
 
     def _usable(self, store: Store, key: str, group: GroupMetadata, came: int) -> _Made | None:
         """A document of the unchanged group that was begun after number `came`, or finished within the last `every` seconds."""
-        made = self._recent.get(key)
-        if made is None or made.store is not store or made.group != group:
+        document = self._recent.get(key)
+        if document is None or document.store is not store or document.group != group:
             return None
-        return made if made.number > came or self._clock() < made.moment + self._every else None
+        return document if document.number > came or self._clock() < document.moment + self._every else None
 
 
 def _document(location: NodeLocation, group: GroupMetadata, name: str) -> bytes | None:

@@ -288,9 +288,9 @@ class _Connection(BaseHTTPRequestHandler):
         """Reads a limited part of the bytes that the client still sends: if a connection is closed with unread bytes, it is reset, and the answer is lost."""
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_REST_SECONDS)
-        rest = _LONGEST_REST
-        while rest > 0 and (taken := len(self.connection.recv(2**16))):
-            rest -= taken
+        remaining = _LONGEST_REST
+        while remaining > 0 and (received := len(self.connection.recv(2**16))):
+            remaining -= received
 
     def version_string(self) -> str:
         """The value of the header Server, without versions."""

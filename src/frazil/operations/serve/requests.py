@@ -262,17 +262,17 @@ def with_cors(answer: Answer, origin: str | None, allowed: Collection[str]) -> A
     if not allowed:
         return answer._replace(headers=(*answer.headers, *_OWN_PAGES))
     varies = tuple(value for name, value in answer.headers if name == "Vary")
-    kept = tuple(header for header in answer.headers if header[0] != "Vary")
+    headers = tuple(header for header in answer.headers if header[0] != "Vary")
     vary = (
         ()
         if "*" in allowed and not varies
         else (("Vary", ", ".join([*varies, *(() if "*" in allowed else ["Origin"])])),)
     )
     if "*" not in allowed and (origin is None or origin not in allowed):
-        return answer._replace(headers=(*kept, *vary, *_OWN_PAGES))
+        return answer._replace(headers=(*headers, *vary, *_OWN_PAGES))
     leave = ("Access-Control-Allow-Origin", "*" if "*" in allowed else origin or "")
     more = _PREFLIGHT if answer.status == 204 else ()
-    return answer._replace(headers=(*kept, *vary, leave, *_SHARED, *more))
+    return answer._replace(headers=(*headers, *vary, leave, *_SHARED, *more))
 
 
 # --- answers -------------------------------------------------------------------------------------------------------------------------

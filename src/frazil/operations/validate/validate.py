@@ -158,8 +158,8 @@ class _Run:
         if not self._top.store.capabilities.listable:
             for path, array in arrays.items():
                 for coords in _grid_pages(array):
-                    there = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
-                    self._check_objects(path, array, coords[there])
+                    exists = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
+                    self._check_objects(path, array, coords[exists])
             return
         for path, coords in self._sweep(nodes):
             if path in arrays:

@@ -32,7 +32,7 @@ def run(options: Namespace) -> None:
     if options.json:
         print_json(dict(found))
     elif found:
-        print_text("\n".join(f"{made}  {one_line(path) or '.'}" for path, made in found.items()))
+        print_text("\n".join(f"{digest}  {one_line(path) or '.'}" for path, digest in found.items()))
 
 
 def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:

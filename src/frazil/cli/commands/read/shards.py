@@ -79,8 +79,8 @@ def _pieces(shard: Shard, most: int) -> list[str]:
     """A line for each of the first pieces: where it begins, its bytes, its kind."""
     rows = [("start", "bytes", "what")]
     for piece in shard.pieces[:most]:
-        what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
-        rows.append((str(piece.start), str(piece.nbytes), what))
+        name = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
+        rows.append((str(piece.start), str(piece.nbytes), name))
     lines = columns(rows)
     if len(shard.pieces) > most:
         lines.append(f"and {len(shard.pieces) - most:,} more pieces")

@@ -22,7 +22,7 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     with Steps() as report:
         found = repo.usage(options.at, options.path, progress=report)
-    print_result(options, [one._asdict() for one in found], usage_text(found))
+    print_result(options, [usage._asdict() for usage in found], usage_text(found))
 
 
 COMMAND = Command(

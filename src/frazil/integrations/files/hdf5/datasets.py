@@ -105,15 +105,15 @@ class _Scan:
         self.skipped: list[Skipped] = []
         found = list(self._walk(file))
         self.dimensions = Dimensions(module, [dataset for _, dataset in found])
-        taken = set(self.groups)
+        names = set(self.groups)
         for path, dataset in found:
             step()
             try:
                 if not self.dimensions.is_alone(dataset):
-                    if path in taken:
+                    if path in names:
                         raise InvalidInputError("another node has its name")
                     self.arrays.append(self._array(path, dataset))
-                    taken.add(path)
+                    names.add(path)
             except InvalidInputError as error:
                 self.skipped.append(Skipped(path, None, error.message))
             except _FAILURES as error:
@@ -124,7 +124,7 @@ class _Scan:
     def _walk(self, file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
         """All datasets, with their paths. Groups are recorded on the way."""
         root = self.h5py.h5o.get_info(file.id)
-        seen: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
+        paths_by_address: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
         stack: list[tuple[str, h5py.Group]] = [("", file)]
         while stack:
             above, group = stack.pop()
@@ -139,7 +139,7 @@ class _Scan:
             for name in names:
                 path = f"{above}/{name}" if above else name
                 try:
-                    node = self._node(group, name, path, seen)
+                    node = self._node(group, name, path, paths_by_address)
                 except InvalidInputError as error:
                     self.skipped.append(Skipped(path, None, error.message))
                 except _FAILURES as error:
@@ -154,7 +154,7 @@ class _Scan:
             stack += reversed(below)
 
     def _node(
-        self, group: h5py.Group, name: str, path: str, seen: dict[tuple[int, int], str]
+        self, group: h5py.Group, name: str, path: str, paths_by_address: dict[tuple[int, int], str]
     ) -> h5py.Group | h5py.Dataset | None:
         """The group or dataset of a name; None for a named data type, and for a node that was found before under another name."""
         if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
@@ -165,7 +165,7 @@ class _Scan:
             self.skipped.append(Skipped(path, None, "it is a named data type", loses_values=False))
             return None
         info = self.h5py.h5o.get_info(node.id)
-        first = seen.setdefault((info.fileno, info.addr), path)
+        first = paths_by_address.setdefault((info.fileno, info.addr), path)
         if first != path:
             self.skipped.append(Skipped(path, None, f"it is another name of {first!r}", loses_values=False))
             return None
