@@ -215,7 +215,7 @@ class Session:
                 if snapshot is not None:
                     return encode_id(snapshot)
                 if rebase is None and not follow_held(transaction):
-                    raise self._moved()
+                    raise self._branch_moved()
         finally:
             if reusable:
                 transaction.files.erase(reusable)
@@ -223,7 +223,7 @@ class Session:
             f"others committed to {self.branch!r} before each of {COMMITS.attempts} attempts", hint="try again"
         )
 
-    def _moved(self) -> ConflictError:
+    def _branch_moved(self) -> ConflictError:
         """The error where another session committed first."""
         conflicts = find_divergence(self._transaction).conflicts
         divergence = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"

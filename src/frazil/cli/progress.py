@@ -11,8 +11,8 @@ from typing import IO, Final, Self
 from frazil.base.reports import human
 
 _WIDTH: Final = 24
-_PATIENCE: Final = 0.3  # seconds of work before the bar is shown
-_BETWEEN: Final = 0.1
+_DELAY: Final = 0.3  # seconds of work before the bar is shown
+_INTERVAL: Final = 0.1
 
 
 class _Line(ABC):
@@ -22,14 +22,14 @@ class _Line(ABC):
         self._stream = sys.stderr if stream is None else stream
         self._shows = shows and self._stream.isatty()
         self._start = time.monotonic()
-        self._next, self._drawn = self._start + _PATIENCE, 0
+        self._next, self._drawn = self._start + _DELAY, 0
 
     def __enter__(self) -> Self:
         return self
 
     def _update(self) -> None:
         if self._shows and (now := time.monotonic()) >= self._next:
-            self._next = now + _BETWEEN
+            self._next = now + _INTERVAL
             line = self.line(now - self._start)
             print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
             self._drawn = len(line)

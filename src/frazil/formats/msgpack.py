@@ -75,10 +75,10 @@ class Reader:
 
     def _refuse(self, label: str, expected: str) -> FormatError:
         if self.at >= len(self.data):
-            return self._short(label)
+            return self._truncated(label)
         return self.fail(f"{label} must be {expected}, found {self.kind()}")
 
-    def _short(self, label: str) -> FormatError:
+    def _truncated(self, label: str) -> FormatError:
         return self.fail(
             f"the file ends within {label}", hint="it was cut short; restore it from a copy, or `frazil repo repair`"
         )
@@ -92,7 +92,7 @@ class Reader:
         end = at + 1 + width
         if width:
             if end > len(data):
-                raise self._short(label)
+                raise self._truncated(label)
             number = int.from_bytes(data[at + 1 : end], "big", signed=number < 0)
         return number, end
 
@@ -100,7 +100,7 @@ class Reader:
         """values: the number of values of each item, of at least one byte each"""
         count, start = self._head(label, kind)
         if values * count > len(self.data) - start:
-            raise self._short(label)
+            raise self._truncated(label)
         self.at = start
         return count
 
@@ -114,7 +114,7 @@ class Reader:
             length, start = self._head(label, _TEXT)
         end = start + length
         if end > len(data):
-            raise self._short(label)
+            raise self._truncated(label)
         try:
             text = data[start:end].decode()
         except UnicodeDecodeError:
@@ -125,7 +125,7 @@ class Reader:
     def binary(self, label: str) -> bytes:
         length, start = self._head(label, _BINARY)
         if length > len(self.data) - start:
-            raise self._short(label)
+            raise self._truncated(label)
         self.at = start + length
         return self.data[start : self.at]
 
@@ -231,7 +231,7 @@ class Reader:
         offset = self.at
         if self.kind() == _ARRAY:
             if (count := self.array(label)) != len(fields):
-                raise self.fail(f"{label} must have {len(fields)} fields, found {count}", offset, _LATER)
+                raise self.fail(f"{label} must have {len(fields)} fields, found {count}", offset, _LATER_FORMATS)
             return make(*[read(self, name) for name, read in fields.items()])
         if self.kind() != _MAP:
             raise self._refuse(label, "an array or a map")
@@ -264,7 +264,7 @@ class Reader:
 Fields: TypeAlias = Mapping[str, Callable[[Reader, str], object]]
 
 _FLOAT_FORMATS: Final = {4: ">f", 8: ">d"}
-_LATER: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, which are not read here"
+_LATER_FORMATS: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, which are not read here"
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------------------

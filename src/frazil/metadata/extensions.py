@@ -15,8 +15,8 @@ from frazil.metadata.value import Value, assign
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_FIRST: Final = "abcdefghijklmnopqrstuvwxyz"
-_REST: Final = _FIRST + "0123456789-_."
+_FIRST_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_LETTERS: Final = _FIRST_LETTERS + "0123456789-_."
 _BEGINNING: Final = 4  # letters of a name that count as its beginning
 _MEMBERS: Final = frozenset({"name", "configuration", "must_understand"})
 
@@ -69,10 +69,10 @@ def is_extension_name(name: object) -> bool:
     """Whether the name has a form that the core allows: registered, or a URI, which earlier versions of the core required."""
     if not isinstance(name, str):
         return False
-    if len(name) >= 2 and name[0] in _FIRST and not name.strip(_REST):
+    if len(name) >= 2 and name[0] in _FIRST_LETTERS and not name.strip(_LETTERS):
         return True
     scheme, _, scheme_path = name.partition(":")
-    if not scheme or scheme[0].lower() not in _FIRST or scheme.lower().strip(_REST + "+"):
+    if not scheme or scheme[0].lower() not in _FIRST_LETTERS or scheme.lower().strip(_LETTERS + "+"):
         return False
     return (scheme_path.startswith("//") and len(scheme_path) > 2) or (scheme.lower() == "urn" and scheme_path != "")
 

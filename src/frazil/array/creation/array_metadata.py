@@ -44,7 +44,7 @@ else:
 Lengths = int | Sequence[int | Sequence[int | Sequence[int]]]
 
 # members of a document of the draft that the argument `document` may give
-_POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
+_EXTENSION_POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
 
 
 def check_arguments(
@@ -175,9 +175,11 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
         raise InvalidInputError("document is only for the draft of 2022", path="document")
     members = json_object(document, "document")
     for name in members:
-        if name not in _POINTS:
+        if name not in _EXTENSION_POINTS:
             raise MetadataError(
-                f"{name} cannot be given with document", path=name, hint=f"possible names: {', '.join(_POINTS)}"
+                f"{name} cannot be given with document",
+                path=name,
+                hint=f"possible names: {', '.join(_EXTENSION_POINTS)}",
             )
     emitted = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
     if "chunk_memory_layout" in members and emitted["chunk_memory_layout"] != "C":

@@ -41,7 +41,7 @@ else:
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
-_AT_ONCE = 256  # the most keys of one batch
+_BATCH = 256  # the most keys of one batch
 
 
 class NodeLocation(Record):
@@ -345,7 +345,7 @@ def create_nodes(
     # a single document that is put only if absent need not be looked up before
     put_detects = len(nodes) == 1 and store.capabilities.expects and not overwrite and existing.keys() >= set(above)
     for path in nodes:
-        _make_room(location, path, nodes[path], overwrite, put_detects)
+        _remove_existing(location, path, nodes[path], overwrite, put_detects)
     drop_copies(location, existing)
     _write_entry(location)
     if explicit_groups or not layout.implicit_groups:
@@ -438,7 +438,7 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
             raise already_there(location.store, path)
 
 
-def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
+def _remove_existing(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
     """put_detects: whether the put of the document reports an existing one, and nothing is written before it."""
     store, layout, can = location.store, location.layout, location.store.capabilities
     if overwrite:
@@ -466,7 +466,7 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
     again, so that none of them belongs to an array that another writer has created meanwhile."""
     store, layout = location.store, location.layout
     keys = store.list_prefix(layout.data_prefix(path))
-    pages = [keys[first : first + _AT_ONCE] for first in range(0, len(keys), _AT_ONCE)]
+    pages = [keys[first : first + _BATCH] for first in range(0, len(keys), _BATCH)]
     versions = [version for page in pages for version in store.fetch(page, NO_SPANS).versions]
     _check_free(location, [path])
     if not store.capabilities.erasable:

@@ -304,7 +304,7 @@ def for_creation(
     prefix = f"{root}/" if root else ""
     if chosen == 2 and (existing is None or replaced):
         if occupied and not replaced:
-            raise _final_there(root, path, broken)
+            raise _already_exists(root, path, broken)
         target = location._replace(layout=v2_layout.V2)
         return target.at(target.below(path)), prefix if existing is not None or occupied else None
     if chosen in ("draft", "draft-2021"):
@@ -328,7 +328,7 @@ def for_creation(
             raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
         return location.at(join(root, normalise(path))), prefix if existing is not None else None
     if existing is None and not replaced and occupied:
-        raise _final_there(root, path, broken)
+        raise _already_exists(root, path, broken)
     return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
 
 
@@ -341,7 +341,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
     return chosen
 
 
-def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
+def _already_exists(root: str, path: str, broken: bool) -> AlreadyExistsError:
     """The error for a location that already has a zarr.json."""
     return AlreadyExistsError(
         "something already exists" if broken else "a node of the final Zarr v3 already exists",

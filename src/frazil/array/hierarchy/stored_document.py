@@ -44,12 +44,12 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
         )
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
-        if now is not then and now != then and not _grows(now, then):
+        if now is not then and now != then and not _is_growth(now, then):
             raise ConflictError("another array is now at this location", path=path or "/", hint="open it again")
     return stored
 
 
-def _grows(now: object, then: object) -> bool:
+def _is_growth(now: object, then: object) -> bool:
     """Whether both are chunk grids of one array, whose grid gets more chunks as it grows."""
     continues = getattr(now, "continues", None)
     return continues is not None and continues(then)

@@ -170,7 +170,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     with access.retry_lock.lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
-            changed = _answer(
+            changed = _run_attempt(
                 _attempt(access, part, rows, source)
             )  # the chunks may have been replaced by another array
             if not changed:
@@ -189,7 +189,7 @@ Attempt = Generator[
 ]  # yields its cost from then on; returns the rows that another writer replaced meanwhile
 
 
-def _answer(attempt: Attempt) -> list[int]:
+def _run_attempt(attempt: Attempt) -> list[int]:
     while True:
         try:
             next(attempt)

@@ -187,7 +187,7 @@ def _encoded(
     values: Sequence[bytes | NDArray[np.uint8]] = shards
     if last:
         values = [
-            _around(call, after[:last], shard.tobytes(), depth, number)
+            _encode_shard(call, after[:last], shard.tobytes(), depth, number)
             for number, shard in zip(numbers, shards, strict=True)
         ]
     native = [form for form in forms[last:] if form is not None]
@@ -197,7 +197,7 @@ def _encoded(
         raise InvalidInputError(f"a shard could not be encoded: {error}", path=call.access.path or "/") from error
 
 
-def _around(call: Call, codecs: Sequence[BytesToBytes], data: bytes, depth: int, number: int) -> bytes:
+def _encode_shard(call: Call, codecs: Sequence[BytesToBytes], data: bytes, depth: int, number: int) -> bytes:
     try:
         for codec in codecs:
             data = run_encode(codec, data)

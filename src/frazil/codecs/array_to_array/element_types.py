@@ -40,12 +40,12 @@ class Filter(ArrayToArray):
         return cast("Callable[..., Self]", type(self))(**{**(self.configuration() or {}), "dtype": spec.dtype})
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
-        return _spec_of(spec, _taken_shape(spec, self.dtype, path), native(self.astype))
+        return _spec_of(spec, _viewed_shape(spec, self.dtype, path), native(self.astype))
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
             stored = self.stored(_as_flat(array, self.dtype))
-        return stored.reshape(_taken_shape(spec, self.dtype, self.name))
+        return stored.reshape(_viewed_shape(spec, self.dtype, self.name))
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def check_conversion(source: str, target: str, name: str) -> None:
         raise MetadataError(f"{name} is {target!r}, which holds no complex numbers", path=name)
 
 
-def _taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
+def _viewed_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     """The shape of a chunk whose bytes are viewed as elements of a type: the same if the elements have the same size, else one dimension.
     Single bytes may be viewed as larger elements. MetadataError where their number does not fit, for other sizes, and where no type is given ("")."""
     if not text:

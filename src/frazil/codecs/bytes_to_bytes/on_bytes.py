@@ -27,7 +27,7 @@ class OnBytes(BytesToBytes):
             raise MetadataError(f"codec is {codec!r}; it must be a codec of arrays", path="codec")
         self.codec = codec
         for length in _SAMPLES:
-            if self._made(_spec(length)) != length:
+            if self._output_size(_spec(length)) != length:
                 raise MetadataError(
                     f"codec {codec.name} does not make as many bytes as it gets, so that it cannot run over a byte string",
                     path="codec",
@@ -69,7 +69,7 @@ class OnBytes(BytesToBytes):
     def encoded_size(self, nbytes: int) -> int | None:
         return nbytes
 
-    def _made(self, spec: ChunkSpec) -> int | None:
+    def _output_size(self, spec: ChunkSpec) -> int | None:
         """Bytes that the codec makes of input of this spec; None where that depends on the values, or it takes no bytes."""
         try:
             if isinstance(self.codec, ArrayToBytes):

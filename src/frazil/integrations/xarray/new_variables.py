@@ -346,16 +346,16 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
             hint="write the dataset to another location, and convert it with frazil.convert",
         )
     if zarr_format == 2:
-        new = {name: _in_v2(arguments) for name, arguments in new.items()}
+        new = {name: _v2_arguments(arguments) for name, arguments in new.items()}
     try:
         return group.create_arrays(new)
     except InvalidInputError:
         for name, arguments in new.items():
-            _try(name, arguments, zarr_format)
+            _check_array(name, arguments, zarr_format)
         raise
 
 
-def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
+def _v2_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
     """The arguments for the same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; without this
     attribute it is null, which marks none."""
     attributes: dict[str, object] = {**arguments["attributes"]}  # type: ignore[dict-item] # a mapping
@@ -365,7 +365,7 @@ def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
     return {**arguments, "attributes": attributes, "fill_value": fill}
 
 
-def _try(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
+def _check_array(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
     """Raises the error of one array, with its name."""
     try:
         create_group(MemoryStore(), zarr_format=zarr_format).create_arrays({"array": arguments})

@@ -88,7 +88,7 @@ def write_dataset(
         store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
 
-    return _into(target, group, options, write)
+    return _write_to(target, group, options, write)
 
 
 def write_tree(
@@ -136,7 +136,7 @@ def write_tree(
             store.make(created.require_group(below) if below else created, writer)
         return writer.sync(compute=options.compute)
 
-    return _into(target, group, options, write)
+    return _write_to(target, group, options, write)
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
@@ -248,7 +248,7 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
         return found  # it is empty, like the root of a new repository
 
 
-def _into(
+def _write_to(
     target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
 ) -> Delayed | str | None:
     """Calls `write` with a place. Returns the id of the snapshot for a branch."""

@@ -107,13 +107,13 @@ class CodecPipeline(BatchedCodecPipeline):
             return None  # inner chunks of its sharding codec, or values that are not in main memory
         spec = batch[0][1]
         if any(other.shape != spec.shape for _, other, *_ in batch):
-            return self._left_to_zarr("chunks of several shapes")
+            return self._fall_back("chunks of several shapes")
         compiled = self._compile(spec)
         if compiled.made is None:
-            return self._left_to_zarr(compiled.reason)
+            return self._fall_back(compiled.reason)
         keys = array_keys([path.path for path, *_ in batch], len(spec.shape))
         if keys is None:
-            return self._left_to_zarr("keys of chunks in a form of its own")
+            return self._fall_back("keys of chunks in a form of its own")
         items = [
             Item(coordinates, _as_tuple(chunk), _as_tuple(out), complete)
             for coordinates, (_, _, chunk, out, complete) in zip(keys.coordinates, batch, strict=True)
@@ -121,10 +121,10 @@ class CodecPipeline(BatchedCodecPipeline):
         found = selected(items, spec.shape, drop_axes, values.shape or None)
         dtype = compiled.made[0].dtype
         if found is None or (dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V")):
-            return self._left_to_zarr("selections that are neither boxes nor points")
+            return self._fall_back("selections that are neither boxes nor points")
         return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
 
-    def _left_to_zarr(self, reason: str) -> _Call | None:
+    def _fall_back(self, reason: str) -> _Call | None:
         """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
         if getattr(self, "_last_reason", None) != reason:
             object.__setattr__(self, "_last_reason", reason)

@@ -8,7 +8,7 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ZarrFormat
 from frazil.operations.convert.plan import Way
 
-_WAYS: dict[Way, str] = {
+_WAY_TEXTS: dict[Way, str] = {
     "bytes": "bytes as they are",
     "shard index": "bytes as they are, with another shard index",
     "recoded": "decoded and encoded again",
@@ -80,7 +80,7 @@ class Conversion(Record):
             f"{verb} {self.source} from {_named(self.source_format)} to {_named(self.target_format)}, {target}",
             f"  {counted(self.groups, 'group')}, {counted(len(self.arrays), 'array')}, {counted(self.documents, 'document')}",
         ]
-        for way, words in _WAYS.items():
+        for way, words in _WAY_TEXTS.items():
             arrays = [array for array in self.arrays if array.way == way]
             if arrays:
                 objects, nbytes = sum(array.objects for array in arrays), sum(array.nbytes for array in arrays)

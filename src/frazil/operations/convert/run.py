@@ -25,7 +25,7 @@ from frazil.stores.location_overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
 
-_AT_ONCE = 1024  # small objects written or erased in one call
+_BATCH = 1024  # small objects written or erased in one call
 
 _NOTHING = Moved(0, 0)
 
@@ -113,8 +113,8 @@ class Task(Record):
         return moved, sweep.stray_count
 
     def _put(self, documents: Sequence[tuple[str, bytes]]) -> None:
-        for first in range(0, len(documents), _AT_ONCE):
-            part = documents[first : first + _AT_ONCE]
+        for first in range(0, len(documents), _BATCH):
+            part = documents[first : first + _BATCH]
             self.to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
 
     def _route(self, report: Report) -> Route:
@@ -327,8 +327,8 @@ def _tops(keys: Sequence[str], root: str) -> set[str]:
 
 
 def _erase(store: Store, keys: Sequence[str]) -> None:
-    for first in range(0, len(keys), _AT_ONCE):
-        store.erase_values(keys[first : first + _AT_ONCE])
+    for first in range(0, len(keys), _BATCH):
+        store.erase_values(keys[first : first + _BATCH])
 
 
 def _changed(key: str) -> ConflictError:

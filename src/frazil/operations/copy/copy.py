@@ -37,7 +37,7 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
-_AT_ONCE: Final = 1024  # references read or written in one call
+_BATCH: Final = 1024  # references read or written in one call
 
 
 def copy(
@@ -258,8 +258,8 @@ def _references(route: Route) -> dict[str, bytes]:
 def _values(store: Store, root: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for names in names_below(store, root + REFS):
-        for low in range(0, len(names), _AT_ONCE):
-            part = [REFS + name for name in names[low : low + _AT_ONCE]]
+        for low in range(0, len(names), _BATCH):
+            part = [REFS + name for name in names[low : low + _BATCH]]
             values = store.get_many([root + name for name in part], largest=None)
             found.update((name, value) for name, value in zip(part, values, strict=True) if value is not None)
     return found
@@ -268,8 +268,8 @@ def _values(store: Store, root: str) -> dict[str, bytes]:
 def _write_references(route: Route, references: dict[str, bytes], report: Callable[[int], object]) -> Done:
     done = Done()
     for group in in_order(references):
-        for low in range(0, len(group), _AT_ONCE):
-            part = group[low : low + _AT_ONCE]
+        for low in range(0, len(group), _BATCH):
+            part = group[low : low + _BATCH]
             values = [references[name] for name in part]
             route.to_store.put_many([route.to_root + name for name in part], pieces_of(values), [ANY] * len(part))
             done = done.plus(Done(len(part), sum(map(len, values))))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
     futures = LateModule("concurrent.futures")
 
-_AT_ONCE: Final = 1024  # keys erased in one call
+_BATCH: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for reads, others write
 
 
@@ -216,7 +216,7 @@ def names_below(store: Store, root: str) -> Iterator[list[str]]:
 
 def erase_names(store: Store, root: str, names: Sequence[str]) -> int:
     """Removes keys. Returns their number."""
-    for low in range(0, len(names), _AT_ONCE):
-        part = [root + name for name in names[low : low + _AT_ONCE]]
+    for low in range(0, len(names), _BATCH):
+        part = [root + name for name in names[low : low + _BATCH]]
         store.erase_many(part, [ANY] * len(part))
     return len(names)

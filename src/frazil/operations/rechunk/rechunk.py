@@ -128,7 +128,7 @@ def prepare_rechunk(
             hint="choose another destination, and copy the array from there with frazil.copy",
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
-    origin = named[0] or _origin(array)
+    origin = named[0] or _source_digest(array)
     names = named[0] or shown(array.store, array.path and f"{array.path}/"), named[1] or shown(store, root)
     plan, journal, version, replaces = (
         _plan(array, metadata),
@@ -234,10 +234,12 @@ class RechunkTask(Record):
         writes in flight: clients of remote stores hold up to twice as much, and release memory with a delay."""
         eighth = self.array._location.runtime.checked().bytes_in_flight // 8
         if journal is None:
-            target = Array(target._location._replace(runtime=_limited(target, eighth)), target.metadata)
+            target = Array(target._location._replace(runtime=_runtime_within(target, eighth)), target.metadata)
         else:
-            target = Array(target._location._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
-        done = _done(journal)
+            target = Array(
+                target._location._replace(runtime=_runtime_within(target, eighth)), self.metadata, documented=False
+            )
+        done = _slabs_done(journal)
         prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
         for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch, ended=ended):
             target[slab.box] = slab.values
@@ -274,7 +276,7 @@ class RechunkTask(Record):
             created.shards,
             array.nbytes,
             self.plan.slab_count,
-            _done(self.journal),
+            _slabs_done(self.journal),
             self.plan.nbytes,
             self.plan.reads(array.chunks),
             seconds,
@@ -282,7 +284,7 @@ class RechunkTask(Record):
         )
 
 
-def _limited(array: Array, nbytes: int) -> Runtime:
+def _runtime_within(array: Array, nbytes: int) -> Runtime:
     return array._location.runtime._replace(bytes_in_flight=max(1, nbytes))
 
 
@@ -385,7 +387,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
 # --- the journal --------------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(array: Array) -> str:
+def _source_digest(array: Array) -> str:
     """The source as a text that is the same in another process."""
     nodes = array._location.nodes
     if nodes is not None:
@@ -431,7 +433,7 @@ def _state(plan: SlabPlan, done: int) -> dict[str, Json]:
     return {"slabs": done, "axis": plan.axis, "column": list(plan.column), "nbytes": plan.nbytes}
 
 
-def _done(journal: Journal | None) -> int:
+def _slabs_done(journal: Journal | None) -> int:
     done = 0 if journal is None else journal.state.get("slabs", 0)
     return done if isinstance(done, int) else 0
 

@@ -58,16 +58,16 @@ class ConsolidatedDocuments:
         if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
             return None
         if not isinstance(store, NodeStore):
-            return self._made(store, key)
+            return self._current_document(store, key)
         cache = self._cache
         location = (key, store.nodes.version)
         if location not in cache:
             if len(cache) >= _REMEMBERED:
                 self._cache = cache = {}
-            cache[location] = self._made(store, key)
+            cache[location] = self._current_document(store, key)
         return cache[location]
 
-    def _made(self, store: Store, key: str) -> bytes | None:
+    def _current_document(self, store: Store, key: str) -> bytes | None:
         """The document: a recent one, or one that is made now, by this thread or by another that began after this call."""
         came = self._begun
         path, name = split(key)

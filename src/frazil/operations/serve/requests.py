@@ -157,14 +157,14 @@ def _is_misspelt(name: str) -> bool:
     if name.startswith("x-"):
         return False
     letters = _letters(name)
-    return any(_is_near(letters, _letters(framing_header)) for framing_header in _FRAMING)
+    return any(_is_similar(letters, _letters(framing_header)) for framing_header in _FRAMING)
 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name if letter.isalpha())
 
 
-def _is_near(text: str, expected: str) -> bool:
+def _is_similar(text: str, expected: str) -> bool:
     """Whether at most two letters must be replaced, inserted or removed to convert one text to the other."""
     if abs(len(text) - len(expected)) > _MISSPELT:
         return False

@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil.stores.values import Columns, Fetched, Page, Version
 
-_LOOKED_UP: Final = 256  # objects that are looked up in one call, if a listing returns only keys
+_BATCH: Final = 256  # objects that are looked up in one call, if a listing returns only keys
 _NO_SPANS: Final[Columns] = np.zeros((0, 3), np.int64)
 
 
@@ -39,8 +39,8 @@ def with_details(page: Page, fetch: Callable[[Sequence[str], Columns], Fetched])
     sizes = np.full(count, -1, np.int64)
     versions: list[Version | None] = [None] * count
     rows = np.flatnonzero(~page.prefixes())
-    for low in range(0, len(rows), _LOOKED_UP):
-        part = rows[low : low + _LOOKED_UP]
+    for low in range(0, len(rows), _BATCH):
+        part = rows[low : low + _BATCH]
         fetched = fetch([page.keys[row] for row in part.tolist()], _NO_SPANS)
         sizes[part] = fetched.sizes
         for row, version in zip(part.tolist(), fetched.versions, strict=True):

@@ -73,11 +73,11 @@ def appended(level: Level, tables: Columns, sizes: Columns, new: Chunks) -> Piec
 
 def _inner_chunks(new: Chunks) -> InnerChunks:
     """The new chunks that are not erased."""
-    kept = np.flatnonzero(new.length >= 0)
-    first = np.append(new.pieces.offsets[:-1][kept], new.pieces.offsets[-1])
-    return InnerChunks(new.shard[kept], new.number[kept], new.pieces.rows, first)
+    stored = np.flatnonzero(new.length >= 0)
+    first = np.append(new.pieces.offsets[:-1][stored], new.pieces.offsets[-1])
+    return InnerChunks(new.shard[stored], new.number[stored], new.pieces.rows, first)
 
 
 def _pieces(level: Level, sources: Sources, chunks: InnerChunks, tables: Columns, starts: Columns | None) -> Pieces:
-    made = assemble(level, chunks, tables, -1 - len(sources.buffers), starts=starts)
-    return composed(Sources(sources.files, [*sources.buffers, made.indexes]), made.rows, made.offsets)
+    assembled = assemble(level, chunks, tables, -1 - len(sources.buffers), starts=starts)
+    return composed(Sources(sources.files, [*sources.buffers, assembled.indexes]), assembled.rows, assembled.offsets)

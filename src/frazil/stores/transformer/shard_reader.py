@@ -32,7 +32,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-_AT_ONCE: Final = 128  # shards that are open together
+_BATCH: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
 
 
@@ -61,7 +61,7 @@ class ResumableShards(ResumableBuffers):
 
 def in_batches(level: Level, count: int) -> Iterator[slice]:
     """`count` shards, in parts of those that are open together."""
-    step = max(1, min(_AT_ONCE, _INDEX_BYTES // level.index_codecs.nbytes))
+    step = max(1, min(_BATCH, _INDEX_BYTES // level.index_codecs.nbytes))
     for low in range(0, count, step):
         yield slice(low, low + step)
 
@@ -136,8 +136,8 @@ def fetch_chunks(
     version_may_repeat = first.version_may_repeat and [
         first.version_may_repeat[position] for position in located.object.tolist()
     ]
-    held = Sources(None, ResumableShards(sources.buffers, opened, located))
-    return Fetched(held, status, versions, sizes, rows, version_may_repeat)
+    resumable = Sources(None, ResumableShards(sources.buffers, opened, located))
+    return Fetched(resumable, status, versions, sizes, rows, version_may_repeat)
 
 
 def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:

@@ -113,9 +113,9 @@ class ModifiedChunks:
         return self._reads(row, size)
 
     def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
-        made = [self._make(row, *replaces_all) for row, replaces_all in zip(rows.tolist(), old, strict=True)]
-        pieces = pieces_of([b"" if value is None else value for value in made])
-        length = np.where([value is None for value in made], -2, pieces.rows[:, 2]).astype(np.int64)
+        made_values = [self._make(row, *replaces_all) for row, replaces_all in zip(rows.tolist(), old, strict=True)]
+        pieces = pieces_of([b"" if value is None else value for value in made_values])
+        length = np.where([value is None for value in made_values], -2, pieces.rows[:, 2]).astype(np.int64)
         counts = (length >= 0).astype(np.int64)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         return Values(Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[counts > 0]), offsets), length)
@@ -144,8 +144,8 @@ class _Batch(Record):
         """int64[n, 2]: the entry of each chunk in the old index."""
         return self.tables[self.group, self.number]
 
-    def only(self, kept: Flags) -> _Batch:
-        return self._replace(rows=self.rows[kept], group=self.group[kept], number=self.number[kept])
+    def only(self, chosen: Flags) -> _Batch:
+        return self._replace(rows=self.rows[chosen], group=self.group[chosen], number=self.number[chosen])
 
 
 class _Kept(Record):
@@ -196,26 +196,26 @@ class ShardWriter(Record):
         published: dict[int, Version],
     ) -> Columns:
         """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
-        batch = self._judged(self._opened(chunk_rows, part, expect, changes), expect, answers)
-        appends = self._appends(batch)
-        kept = self._kept(batch, appends, changes)
-        if kept is None:
+        batch = self._with_expected(self._open_shards(chunk_rows, part, expect, changes), expect, answers)
+        appends = self._which_append(batch)
+        kept_parts = self._fetch_kept(batch, appends, changes)
+        if kept_parts is None:
             return batch.rows
-        old = zip(batch.entries()[:, 1].tolist(), kept.values, strict=True)
+        old = zip(batch.entries()[:, 1].tolist(), kept_parts.values, strict=True)
         values = changes.values(batch.rows, list(old))
-        left = values.length == -2
-        carried = kept.carried
-        if left.any():
-            stays = left & (batch.entries()[:, 0] >= 0) & ~appends[batch.group]
+        unset = values.length == -2
+        carried = kept_parts.carried
+        if unset.any():
+            stays = unset & (batch.entries()[:, 0] >= 0) & ~appends[batch.group]
             carried = Carried(
                 np.concatenate((carried.shard, batch.group[stays])),
                 np.concatenate((carried.number, batch.number[stays])),
                 carried.sources,
-                np.concatenate((carried.rows, kept.rows[stays])),
+                np.concatenate((carried.rows, kept_parts.rows[stays])),
             )
-            batch = batch.only(~left)
-            values = Values(picked(values.pieces, np.flatnonzero(~left)), values.length[~left])
-        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried, appends)
+            batch = batch.only(~unset)
+            values = Values(picked(values.pieces, np.flatnonzero(~unset)), values.length[~unset])
+        outcome = self._publish(batch, Chunks(batch.group, batch.number, *values), carried, appends)
         again = [isinstance(outcome[group], Changed) for group in batch.group.tolist()]
         for row, group, length in zip(batch.rows.tolist(), batch.group.tolist(), values.length.tolist(), strict=True):
             answer = outcome[group]
@@ -224,7 +224,7 @@ class ShardWriter(Record):
                 published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _opened(
+    def _open_shards(
         self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], changes: ChunkChanges
     ) -> _Batch:
         """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
@@ -241,8 +241,8 @@ class ShardWriter(Record):
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
         tables[which] = opened.tables
-        there = np.ones(len(shards), np.bool_)
-        there[which] = [state == FOUND for state in opened.fetched.status]
+        exists = np.ones(len(shards), np.bool_)
+        exists[which] = [state == FOUND for state in opened.fetched.status]
         versions: list[Version | None] = [ANY] * len(shards)
         sizes = np.zeros(len(shards), np.int64)
         if len(which):
@@ -250,9 +250,9 @@ class ShardWriter(Record):
         if self.inner.capabilities.expects:
             for row, version in zip(which.tolist(), opened.fetched.versions, strict=True):
                 versions[row] = version or ABSENT
-        return _Batch(names, tables, there, versions, sizes, opened, which, part, group, chunk_rows.number[part])
+        return _Batch(names, tables, exists, versions, sizes, opened, which, part, group, chunk_rows.number[part])
 
-    def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
+    def _with_expected(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
         """The chunks with the expected version; the others get their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
@@ -263,7 +263,7 @@ class ShardWriter(Record):
                     answers[row], fits[position] = Changed(present), False
         return batch if fits.all() else batch.only(fits)
 
-    def _appends(self, batch: _Batch) -> Flags:
+    def _which_append(self, batch: _Batch) -> Flags:
         """Which shards are appended to."""
         opened = np.zeros(len(batch.names), np.bool_)
         if self.append and self.inner.capabilities.appendable:
@@ -275,7 +275,7 @@ class ShardWriter(Record):
             opened &= batch.there & (batch.sizes - live <= most)
         return opened
 
-    def _kept(self, batch: _Batch, appends: Flags, changes: ChunkChanges) -> _Kept | None:
+    def _fetch_kept(self, batch: _Batch, appends: Flags, changes: ChunkChanges) -> _Kept | None:
         """Fetches the parts that are kept, in one fetch; None if a shard was replaced meanwhile."""
         entries = batch.entries()
         sizes = entries[:, 1].tolist()
@@ -286,8 +286,8 @@ class ShardWriter(Record):
         group, number = StackedIndex(batch.tables, np.arange(len(batch.tables))).others(batch.group, batch.number)
         rebuilt = np.zeros(len(batch.tables), np.bool_)
         rebuilt[batch.group] = True
-        kept = (rebuilt & ~appends)[group]
-        group, number = group[kept], number[kept]
+        carried = (rebuilt & ~appends)[group]
+        group, number = group[carried], number[carried]
         spans = np.empty((int(reads.sum()) + len(group), 3), np.int64)
         position = np.zeros(len(batch.names), np.int64)
         position[batch.which] = np.arange(len(batch.which))
@@ -307,7 +307,7 @@ class ShardWriter(Record):
             values[row] = value
         return _Kept(Carried(group, number, fetched.sources, fetched.rows[count:]), rows, values)
 
-    def _published(self, batch: _Batch, new: Chunks, carried: Carried, appends: Flags) -> dict[int, Answer]:
+    def _publish(self, batch: _Batch, new: Chunks, carried: Carried, appends: Flags) -> dict[int, Answer]:
         """The result for each shard that has new chunks."""
         after = table_after(batch.tables, new)
         full = (after[:, :, 0] >= 0).any(axis=1)
@@ -358,8 +358,13 @@ def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Ca
     if chosen.all():
         return new, carried
     position = np.cumsum(chosen) - 1
-    which, kept = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
+    which, carried_rows = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
     return (
         Chunks(position[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
-        Carried(position[carried.shard[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
+        Carried(
+            position[carried.shard[carried_rows]],
+            carried.number[carried_rows],
+            carried.sources,
+            carried.rows[carried_rows],
+        ),
     )

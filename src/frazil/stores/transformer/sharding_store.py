@@ -285,11 +285,11 @@ class ShardingStore(WrappedStore):
         return rows, self._keys.chunk_rows([names[row] for row in rows], [at for _, at in found])
 
 
-def _extents(values: Sequence[int], what: str, least: int) -> tuple[int, ...]:
+def _extents(values: Sequence[int], label: str, least: int) -> tuple[int, ...]:
     try:
         extents = tuple(index(value) for value in values)
     except TypeError:
         extents = (-1,)
     if isinstance(values, str | bytes) or any(not least <= extent < 2**63 for extent in extents):
-        raise InvalidInputError(f"{what} is {values!r}; it must be a list of whole numbers, each {least} or more")
+        raise InvalidInputError(f"{label} is {values!r}; it must be a list of whole numbers, each {least} or more")
     return extents

@@ -129,8 +129,8 @@ def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any]) 
         array, group = source.arrays[path], path.rpartition("/")[0]
         names = array.dimension_names or (None,) * array.ndim
         for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
-            name = _free_name(_dimension_name(name, length), length, group, scales, source, taken=names[:axis])
-            scale = _found(name, length, group, scales)
+            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied=names[:axis])
+            scale = _find_dimension(name, length, group, scales)
             if scale is None:
                 scale, number = _new_scale(output, group, name, length, number, source, datasets), number + 1
                 scales[group, name] = scale
@@ -144,7 +144,7 @@ def _dimension_name(name: str | None, length: int) -> str:
     return plain if plain.strip(".") else f"dim_{length}"
 
 
-def _found(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
+def _find_dimension(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
     """The dimension of this name and length in the group or above it; None if there is none."""
     while True:
         scale = scales.get((group, name))

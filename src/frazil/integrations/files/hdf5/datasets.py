@@ -211,7 +211,7 @@ class _Scan:
             chunk_shape = tuple(dataset.chunks)
             filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
             decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
-            reason = decoding if isinstance(decoding, str) else _odd_chunk(stored, chunk_shape, filters)
+            reason = decoding if isinstance(decoding, str) else _unfiltered_chunk(stored, chunk_shape, filters)
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
@@ -221,7 +221,7 @@ class _Scan:
             chunk_shape = split_contiguous(shape, element_nbytes(dtype) + _text_nbytes(dataset, dtype))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
-            chunks, inline_chunks = self._run(dataset, dtype, chunk_shape, own_fill)
+            chunks, inline_chunks = self._contiguous_run(dataset, dtype, chunk_shape, own_fill)
         elif layout == h5d.COMPACT:
             chunks = no_chunks(len(shape))
             if 0 not in shape:
@@ -278,14 +278,14 @@ class _Scan:
         inside = np.flatnonzero((chunks.coordinates * np.array(chunk_shape) < np.array(shape)).all(axis=1))
         if inside.size < len(found):
             chunks = select_chunks(chunks, inside)
-        chunks = chunks._replace(offsets=chunks.offsets + self._shift(dataset, chunks, chunk_shape))
+        chunks = chunks._replace(offsets=chunks.offsets + self._user_block_offset(dataset, chunks, chunk_shape))
         outside = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
         if outside.size:
             chunk = tuple(chunks.coordinates[outside[0]].tolist())
             raise InvalidInputError(f"the file is cut short: its chunk {chunk} ends after the file's {self.size} bytes")
         return chunks
 
-    def _shift(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
+    def _user_block_offset(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
         """The offset to add to positions of chunks: older HDF5 libraries report them without the user block that a file may begin with."""
         if not self.user_block or not chunks.offsets.size:
             return 0
@@ -296,7 +296,7 @@ class _Scan:
                 return shift
         raise InvalidInputError("its chunks are not at the offsets that the HDF5 library reports")
 
-    def _run(
+    def _contiguous_run(
         self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic
     ) -> tuple[ChunkColumns, InlineChunks]:
         """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
@@ -345,7 +345,7 @@ def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generi
     return fill
 
 
-def _odd_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
+def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
     """The error for the first chunk that was stored without some of the filters; "" if there is none."""
     for first, mask, _, _ in found:
         if mask:

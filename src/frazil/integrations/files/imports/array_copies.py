@@ -76,7 +76,7 @@ def copy_arrays(
     again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
     if not again:
         check_destination(destination, store, root)
-    remaining = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
+    remaining = [copy for copy in copies if not (again and _is_complete(store, joined(root, copy.path)))]
     tasks = [_prepared(copy, store, root, origin) for copy in remaining]
     version: Version = ABSENT if found is None or found[1] is None else found[1]
     put_journal(store, root, journal, version)
@@ -142,7 +142,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     )
 
 
-def _is_there(store: Store, path: str) -> bool:
+def _is_complete(store: Store, path: str) -> bool:
     """Whether an array is complete. Its document is written after all its elements."""
     try:
         return isinstance(open_node(store, path=path), Array)

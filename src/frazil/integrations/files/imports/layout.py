@@ -109,17 +109,17 @@ def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | N
         return whole, "the whole array, which is small"
     if stored is None:
         chunks = _balanced(whole, itemsize)
-        maps, series = _touched(whole, chunks)
+        maps, series = _chunks_read(whole, chunks)
         if len(whole) < 2:
             return chunks, "about 1 MiB each"
         return chunks, f"a map reads {counted(maps, 'chunk')} and a series {series}"
     stored = tuple([min(chunk, extent) for chunk, extent in zip(stored, whole, strict=True)])
     nbytes = prod(stored) * itemsize
     if nbytes < _LEAST:
-        chunks = _grown(stored, whole, itemsize)
+        chunks = _joined_chunks(stored, whole, itemsize)
         return chunks, f"those of the file, {extents_text(stored)} of {human(nbytes)}, put together"
     if nbytes > _MOST or (stored == whole and nbytes > _CHUNK):
-        return _cut(stored, itemsize), f"parts of those of the file, {extents_text(stored)} of {human(nbytes)}"
+        return _split_chunks(stored, itemsize), f"parts of those of the file, {extents_text(stored)} of {human(nbytes)}"
     return stored, "as in the file"
 
 
@@ -196,14 +196,14 @@ def _balanced(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(map(extent, range(len(shape))))
 
 
-def _touched(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]:
+def _chunks_read(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]:
     """Chunks that a map and a series along the first dimensions read."""
     grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunks, strict=True)]
     last = max(1, len(grid) - 2) if len(grid) > 1 else 0
     return prod(grid[last:]), prod(grid[:last])
 
 
-def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def _joined_chunks(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Several chunks of the file joined, along the dimension of which they cover the smallest part."""
     chunks = list(stored)
     while True:
@@ -213,7 +213,7 @@ def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tu
         chunks[min(axes, key=lambda axis: chunks[axis] / shape[axis])] *= 2
 
 
-def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def _split_chunks(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Parts of a chunk of the file; no part is in two chunks."""
     chunks = list(stored)
     while prod(chunks) * itemsize > _CHUNK * 5 // 4:

@@ -47,9 +47,9 @@ def select_variables(
         for name in names:
             if not has_variable(scanned, name):
                 raise InvalidInputError(f"there is no variable {name!r} to {action}", key=file)
-    reasons = {array.path: _left_out(array.path, skip, variables) for array in scanned.arrays}
+    reasons = {array.path: _skip_reason(array.path, skip, variables) for array in scanned.arrays}
     missing = _missing(scanned)
-    lost = [path for path in missing if not _left_out(path, skip, variables)]
+    lost = [path for path in missing if not _skip_reason(path, skip, variables)]
     if lost:
         named = lost[:_MOST_NAMED]
         raise InvalidInputError(
@@ -65,7 +65,7 @@ def select_variables(
     )
 
 
-def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> str:
+def _skip_reason(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> str:
     if is_named(path, skip):
         return _SKIPPED
     return "" if variables is None or is_named(path, variables) else _NAMED_NOT
@@ -73,7 +73,7 @@ def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -
 
 def is_left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> bool:
     """Whether the user excluded the variable at a path."""
-    return bool(_left_out(path, skip, variables))
+    return bool(_skip_reason(path, skip, variables))
 
 
 def _missing(scanned: ScannedFile) -> dict[str, str]:
