@@ -323,8 +323,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
                 raise InvalidInputError("two of the new arrays have one path", path=location.path)
             array_metadata.check_arguments(arguments, required=("shape", "dtype"), path=location.path)
             registry, zarr_format = location.registry, location.layout.zarr_format
-            made = array_metadata.array_metadata(registry, zarr_format=zarr_format, **arguments)  # type: ignore[arg-type]
-            nodes[location.path] = as_stored(location, made)
+            metadata = array_metadata.array_metadata(registry, zarr_format=zarr_format, **arguments)  # type: ignore[arg-type]
+            nodes[location.path] = as_stored(location, metadata)
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:

@@ -105,16 +105,20 @@ class Handle:
         return hash((type(self), _identity(self)[0].path))
 
 
-def _same_node(one: NodeLocation, other: NodeLocation) -> bool:
-    if (one.path, one.layout, one.transformers, one.nodes) != (
+def _same_node(location: NodeLocation, other: NodeLocation) -> bool:
+    if (location.path, location.layout, location.transformers, location.nodes) != (
         other.path,
         other.layout,
         other.transformers,
         other.nodes,
     ):
         return False
-    store = one.store.identity
-    return one.store is other.store or one.nodes is not None or (store is not None and store == other.store.identity)
+    store = location.store.identity
+    return (
+        location.store is other.store
+        or location.nodes is not None
+        or (store is not None and store == other.store.identity)
+    )
 
 
 # --- attributes --------------------------------------------------------------------------------------------------------------------

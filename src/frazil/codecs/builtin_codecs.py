@@ -26,7 +26,7 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(import_module(self.module), self.name))
 
 
-AT_HAND: Final[tuple[type[Codec], ...]] = (
+LOADED: Final[tuple[type[Codec], ...]] = (
     *(Bytes, Transpose, Gzip, Zstd, Blosc, Crc32c, ShardingIndexed),
     *(NumcodecsBlosc, NumcodecsGzip, NumcodecsZstd),
 )
@@ -90,7 +90,7 @@ ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     },
 }
 BUILTIN_CODECS: Final[tuple[tuple[str, type[Codec] | LateCodec], ...]] = (
-    *((codec.name, codec) for codec in AT_HAND),
+    *((codec.name, codec) for codec in LOADED),
     *LATE.items(),
     *ALIASES.items(),
 )

@@ -191,9 +191,9 @@ class Registry(Value, excluded=("compiled",)):
         if codec is None:
             names = list(dict.fromkeys(name for name, _ in self._codecs))
             alike = suggestion(extension.name, names)
-            known = "" if alike else f" (registered: {', '.join(names)})"
+            registered = "" if alike else f" (registered: {', '.join(names)})"
             raise UnknownExtensionError(
-                f"the codec {found(extension.name)} is not registered{known}",
+                f"the codec {found(extension.name)} is not registered{registered}",
                 path=path,
                 hint=alike or "register it with Registry.with_codec",
             )
@@ -217,10 +217,10 @@ class Registry(Value, excluded=("compiled",)):
 
         try:
             with ExtensionCall("codec", extension.name, None) as call:
-                made: object = codec.from_configuration(configuration, parse)
-                if not isinstance(made, Codec):
-                    raise call.wrong(made, "a codec")
-                return made
+                result: object = codec.from_configuration(configuration, parse)
+                if not isinstance(result, Codec):
+                    raise call.wrong(result, "a codec")
+                return result
         except (MetadataError, UnknownExtensionError) as error:
             error.path = member_path if error.path is None else f"{member_path}.{error.path}"
             raise

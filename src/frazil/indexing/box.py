@@ -249,8 +249,8 @@ class BoxPlan:
         axis, (low, end) = self.axes[len(self.axes) - len(within)], within[0]
         while low < end:
             high = min(axis.cut(low, shard_extents[0], shares[0]), end)
-            for rest in self._tiles(within[1:], shares[1:], shard_extents[1:]):
-                yield ((low, high), *rest)
+            for inner_tile in self._tiles(within[1:], shares[1:], shard_extents[1:]):
+                yield ((low, high), *inner_tile)
             low = high
 
 

@@ -128,9 +128,9 @@ class MetadataExtensions(Value, excluded=("parsed",)):
         if family is REGULAR:
             return REGULAR.parse(extension, path)
         call = ExtensionCall("chunk grid", extension.name, path)
-        made = with_methods(call, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
+        grid = with_methods(call, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
         with call:
-            return usable_grid(made, path)
+            return usable_grid(grid, path)
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
         """The chunk key encoding of an extension; UnknownExtensionError if no family has its name."""
@@ -196,25 +196,27 @@ def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str
         return data_type
 
 
-def _check_type(call: ExtensionCall, made: object) -> None:
+def _check_type(call: ExtensionCall, data_type: object) -> None:
     """Refuses the result of a user's family if it is not a data type that elements can have."""
-    if not isinstance(made, DataType):
-        raise call.wrong(made, "a DataType")
-    if not isinstance(made.name, str) or not isinstance(made.dtype, np.dtype) or not made.dtype.itemsize:
-        raise call.wrong(made, "a data type with a name, and a dtype of some bytes")
-    if not made.dtype.isnative or made.dtype.hasobject:
-        raise call.wrong(made, f"a data type of native bytes ({made.dtype} is none)")
-    swaps: object = made.swaps
+    if not isinstance(data_type, DataType):
+        raise call.wrong(data_type, "a DataType")
+    if not isinstance(data_type.name, str) or not isinstance(data_type.dtype, np.dtype) or not data_type.dtype.itemsize:
+        raise call.wrong(data_type, "a data type with a name, and a dtype of some bytes")
+    if not data_type.dtype.isnative or data_type.dtype.hasobject:
+        raise call.wrong(data_type, f"a data type of native bytes ({data_type.dtype} is none)")
+    swaps: object = data_type.swaps
     fits = isinstance(swaps, tuple) and all(
         isinstance(swap, tuple)
         and len(swap) == 3
         and all(type(number) is int for number in swap)
         and swap[0] >= 0 < min(swap[1:])
-        and swap[0] + swap[1] * swap[2] <= made.dtype.itemsize
+        and swap[0] + swap[1] * swap[2] <= data_type.dtype.itemsize
         for swap in swaps
     )
     if not fits:
-        raise call.wrong(made, f"a data type whose swaps are within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
+        raise call.wrong(
+            data_type, f"a data type whose swaps are within its {data_type.dtype.itemsize} bytes ({swaps!r} do not)"
+        )
 
 
 _OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)

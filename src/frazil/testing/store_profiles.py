@@ -221,9 +221,9 @@ class _OnDocuments(_Over):
         whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
         fetched = self.inner.fetch(keys, whole, expect=expect, continue_from=inner)
         values = [b"" if text is None else _value(text) for text in read_values(fetched, keys, whole)]
-        there = [state == FOUND for state in fetched.status]
+        found = [state == FOUND for state in fetched.status]
         sizes = np.array(
-            [len(value) if is_there else -1 for value, is_there in zip(values, there, strict=True)], np.int64
+            [len(value) if is_there else -1 for value, is_there in zip(values, found, strict=True)], np.int64
         )
         rows = object_rows(spans, fetched.status, sizes)
         return fetched._replace(sources=Sources(None, values), sizes=sizes, rows=rows, resume=fetched)

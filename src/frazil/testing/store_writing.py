@@ -242,11 +242,11 @@ class StoreWritingTests(StoreTestBase):
 
     def test_a_version_never_comes_back(self) -> None:
         store = self.new_store()
-        held, versions = [], []
+        opened, versions = [], []
         for _ in range(20):
             store.set("a", b"same")
             fetched = store.fetch(["a"], WHOLE)
-            held.append(fetched)
+            opened.append(fetched)
             versions.append(fetched.versions[0])
             if store.capabilities.erasable:
                 store.erase("a")

@@ -260,8 +260,8 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
     names = [item for item in items if isinstance(item, str)]
     if not names:
         return None
-    rest = tuple([item for item in items if not isinstance(item, str)])
-    return names[0] if len(names) == 1 else names, rest or ...
+    others = tuple([item for item in items if not isinstance(item, str)])
+    return names[0] if len(names) == 1 else names, others or ...
 
 
 def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[str] | str:

@@ -138,11 +138,11 @@ class _Call:
             new = [i for i, slot in enumerate(self._found) if slot is None]
             states, names = states[new], [names[i] for i in new]
         located = self._files.located
-        kept = _may_be_remembered(states, None if located is None else names)
-        if len(kept) < len(names):
-            if not kept:
+        remembered = _may_be_remembered(states, None if located is None else names)
+        if len(remembered) < len(names):
+            if not remembered:
                 return
-            tables, states, names = tables[kept], states[kept], [names[i] for i in kept]
+            tables, states, names = tables[remembered], states[remembered], [names[i] for i in remembered]
         versions = states[:, 1:]
         indexes.put(names, IndexTables(tables, np.ascontiguousarray(versions) if located is None else None))
 
@@ -186,13 +186,13 @@ def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Se
     """Rows of `states` whose index was read and may be remembered: shards that have a label, where there are labels; else those whose file is not too
     recent."""
     if labels is not None:
-        kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
+        allowed = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
     elif len(states) == 1:  # without NumPy's functions, which are most of the cost here
         status, _, _, changed = states[0].tolist()
         return [0] if status == _kernel.SHARD_FRESH and not is_recent(changed, time.time_ns()) else []
     else:
-        kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(states[:, 3], time.time_ns())
-    rows: list[int] = np.flatnonzero(kept).tolist()
+        allowed = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(states[:, 3], time.time_ns())
+    rows: list[int] = np.flatnonzero(allowed).tolist()
     return rows
 
 

@@ -237,10 +237,10 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out) -> None:
 def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
     levels, shared = access.chain.levels, None
     by_kernel = access.storage.direct and access.chain.native and bool(access.chain.inner_chunk.shape)
-    one = inner_chunk_bytes(access)
+    chunk_bytes = inner_chunk_bytes(access)
     if levels and not levels[0].addressable:  # each part would decode the whole shard
         nbytes = max(nbytes, shard_bytes(access))
-    for batch in plan.batches(one, nbytes, nbytes):
+    for batch in plan.batches(chunk_bytes, nbytes, nbytes):
         if not batch.part:
             shared = SharedIndex() if batch.parts > 1 else None
         if by_kernel:
@@ -356,13 +356,13 @@ def _find_all(
         slots = access.indexes.find(index_names(access, batch.shards[rows], located))
     if slots is None:
         return _fetch(access, target, batch, rows, located)
-    kept = np.array([i for i, slot in enumerate(slots) if slot is not None], np.int64)
+    cached = np.array([i for i, slot in enumerate(slots) if slot is not None], np.int64)
     remembered = [slot for slot in slots if slot is not None]
-    if len(kept) == len(rows):
+    if len(cached) == len(rows):
         return [_remembered(access, batch, rows, located, remembered)], []
     fresh = np.array([i for i, slot in enumerate(slots) if slot is None], np.int64)
     found, stale = _fetch(access, target, batch, rows[fresh], located.take(fresh))
-    return [_remembered(access, batch, rows[kept], located.take(kept), remembered), *found], stale
+    return [_remembered(access, batch, rows[cached], located.take(cached), remembered), *found], stale
 
 
 def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, slots: Sequence[Slot]) -> Found:

@@ -117,13 +117,13 @@ class Scheduler:
 def finish(task: Task) -> None:
     """Runs all stages of a single task. If too many files are open, it runs the two halves of the task; one row waits until other tasks have closed files."""
     if task.rows is None:
-        _do_stages(task)
+        _run_stages(task)
         return
     if len(task.rows) == 1:
-        when_files_are_free(partial(_do_stages, task), FREE_FILES)
+        when_files_are_free(partial(_run_stages, task), FREE_FILES)
         return
     try:
-        _do_stages(task)
+        _run_stages(task)
     except StoreError as error:
         if not lacks_files(error):
             raise
@@ -134,7 +134,7 @@ def finish(task: Task) -> None:
     finish(task._replace(rows=task.rows[middle:]))
 
 
-def _do_stages(task: Task) -> None:
+def _run_stages(task: Task) -> None:
     for _ in task.stages(task.rows):
         pass
 

@@ -96,12 +96,12 @@ class ShardWriter:
             self._encoded, self._open = EncodedChunks(limit, folder), True
         return self
 
-    def __setitem__(self, where: object, value: ArrayLike) -> None:
+    def __setitem__(self, index: object, value: ArrayLike) -> None:
         """Encodes the values of inner chunks, without elements beyond the end of the array; the value may be anything that broadcasts.
 
         Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
         try:
-            box, values = self._box(where, value)
+            box, values = self._box(index, value)
         except FrazilError as error:
             self._report(error)
             raise
@@ -149,14 +149,14 @@ class ShardWriter:
 
     # --- encoding ------------------------------------------------------------------------------------------------------------------
 
-    def _box(self, where: object, value: ArrayLike) -> tuple[tuple[slice, ...], Values]:
+    def _box(self, index: object, value: ArrayLike) -> tuple[tuple[slice, ...], Values]:
         """The elements of the array that are assigned, and their values."""
-        selection = basic(where, self._counts)
+        selection = basic(index, self._counts)
         if not isinstance(selection, BoxSelection) or any(
             axis.indices is not None or axis.step != 1 or axis.flipped for axis in selection.axes
         ):
             raise SelectionError(
-                f"{shown(where)} selects no box of inner chunks", hint="use integers and slices with step 1"
+                f"{shown(index)} selects no box of inner chunks", hint="use integers and slices with step 1"
             )
         extents, within = self._access.chain.inner_chunk.shape, self._access.chain.inner_chunk_counts
         low, whole, box = [], [], []
@@ -183,10 +183,10 @@ class ShardWriter:
         for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
             chunks = batch.chunks()
             threads = 1 if chunks.count == 1 else access.runtime.threads
-            made = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
-            for i, code, text in made.failures:
+            result = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
+            for i, code, text in result.failures:
                 raise failure(access, code, text, self._key(), chunk_of(chunks, i))
-            encoded.add(_numbers(access, chunks).tolist(), made.rows, made.buffers)
+            encoded.add(_numbers(access, chunks).tolist(), result.rows, result.buffers)
 
     def _key(self) -> str | None:
         return self._access.key(np.array([self._shard], np.int64))
@@ -247,12 +247,12 @@ def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> t
         n * count for n, count in zip(access.chain.inner_chunk.shape, access.chain.inner_chunk_counts, strict=True)
     ]
     grid = [-(-length // extent) for length, extent in zip(lengths, extents, strict=True)]
-    given: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
-    if len(given) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in given):
+    items: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
+    if len(items) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in items):
         raise SelectionError(
             f"{shown(shard)} is not a shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
         )
-    position = [int(at) for at in given]  # type: ignore[call-overload] # whole numbers
+    position = [int(at) for at in items]  # type: ignore[call-overload] # whole numbers
     if any(not 0 <= at < count for at, count in zip(position, grid, strict=True)):
         raise SelectionError(
             f"the shard {tuple(position)} is outside the array, which has {tuple(grid)}", path=access.path or "/"

@@ -53,14 +53,14 @@ def read_chunks_cost(access: Access, count: int) -> int:
     return (0 if access.storage.direct else count * access.chain.inner_chunk.nbytes) + count * _decoded(access)
 
 
-def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> int:
-    """The cost of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
+def write_chunks_cost(access: Access, count: int, *, merges: bool = False) -> int:
+    """The cost of writing chunks, or inner chunks of shards that are written whole. merges: the old ones are fetched, too.
 
     With requests, a copy of encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all is
     encoded."""
     nbytes = count * access.chain.inner_chunk.nbytes
     copied = _copied(access, nbytes, count) if 4 * nbytes <= access.runtime.bytes_in_flight else 0
-    return (2 if kept else 1) * nbytes + copied + count * INNER_CHUNK_BYTES
+    return (2 if merges else 1) * nbytes + copied + count * INNER_CHUNK_BYTES
 
 
 def _copied(access: Access, nbytes: int, pieces: int) -> int:

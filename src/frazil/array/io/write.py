@@ -139,10 +139,14 @@ def _tasks(
     access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
     """nbytes: of a task; other arguments as in `write`."""
-    inner, one, sharded = prod(access.chain.inner_chunk_counts), inner_chunk_bytes(access), bool(access.chain.levels)
+    inner, chunk_bytes, sharded = (
+        prod(access.chain.inner_chunk_counts),
+        inner_chunk_bytes(access),
+        bool(access.chain.levels),
+    )
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
-    for batch in plan.batches(one, limit, limit):
+    for batch in plan.batches(chunk_bytes, limit, limit):
         for part, rows in parts_of(access, plan.shape, batch, in_part):
             looked_up = not part.whole or part.shape is not None
             most = first if looked_up else max(len(rows), 1)
@@ -151,7 +155,7 @@ def _tasks(
                 if sharded and not part.whole:
                     cost = index_bytes(access) * len(some)
                 else:
-                    cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), kept=not part.whole)
+                    cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), merges=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
 
@@ -165,7 +169,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     with access.retry_lock.lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
-            changed = _answer(
+            changed = _run_attempt(
                 _attempt(access, part, rows, source)
             )  # the chunks may have been replaced by another array
             if not changed:
@@ -182,7 +186,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
 Attempt = Generator[int, None, list[int]]  # yields its cost from then on; returns the rows that another writer replaced
 
 
-def _answer(attempt: Attempt) -> list[int]:
+def _run_attempt(attempt: Attempt) -> list[int]:
     while True:
         try:
             next(attempt)
@@ -227,8 +231,8 @@ def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> 
         expect = expected(fetched.versions, fetched.status)
     else:
         expect = [ABSENT if version is None else version for version in versions]
-    kept = any(version != ABSENT for version in expect)
-    return None if kept and not access.document.has_shape(shape) else expect
+    replaces = any(version != ABSENT for version in expect)
+    return None if replaces and not access.document.has_shape(shape) else expect
 
 
 def _publish_chunks(
@@ -260,19 +264,19 @@ def _publish_chunks(
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, chunks.count], np.int64)
     values = encode(access, chunks, source, blobs, old, groups, key_of, keep_fill=keep_fill)
-    kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
-    pieces = Pieces(blobs.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    stored, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
+    pieces = Pieces(blobs.sources, np.ascontiguousarray(values[stored]), np.arange(len(stored) + 1, dtype=np.int64))
     yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
-        return replace(access, coords, pieces, kept, empty, expect)
-    changed = replace(access, coords, pieces, kept, empty[:0], expect)
-    there = empty[access.storage.sizes(coords[empty]) >= 0]
-    if len(there):
-        replaced = None if versions is None else [versions[i] for i in there.tolist()]
-        again = yield from _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
-        changed = sorted([*changed, *there[again].tolist()])
+        return replace(access, coords, pieces, stored, empty, expect)
+    changed = replace(access, coords, pieces, stored, empty[:0], expect)
+    existing = empty[access.storage.sizes(coords[empty]) >= 0]
+    if len(existing):
+        replaced = None if versions is None else [versions[i] for i in existing.tolist()]
+        again = yield from _publish_chunks(access, batch, rows[existing], replaced, source, keep_fill=True)
+        changed = sorted([*changed, *existing[again].tolist()])
     return changed
 
 
@@ -419,23 +423,23 @@ def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[
 
 
 def replace(
-    access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
+    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Sequence[Version | None]
 ) -> list[int]:
-    """Publishes the objects `kept` and erases the existing ones of `empty`. Returns those that were not as expected.
+    """Publishes the objects `stored` and erases the existing ones of `empty`. Returns those that were not as expected.
 
     Shards are replaced by shards without inner chunks instead of erased if the store cannot erase, or not on condition: otherwise a shard that another writer
     puts there meanwhile would be lost."""
     changed: list[int] = []
-    if len(kept):
-        results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
-        changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
+    if len(stored):
+        results = access.storage.publish(coords[stored], pieces, [expect[i] for i in stored.tolist()])
+        changed += [i for i, result in zip(stored.tolist(), results, strict=True) if isinstance(result, Changed)]
     to_erase = [i for i in empty.tolist() if expect[i] != ABSENT]
     if to_erase and not access.storage.conditional_erase:
         emptied = [i for i in to_erase if expect[i] is not ANY]
         to_erase = [i for i in to_erase if expect[i] is ANY]
         if to_erase and not access.storage.erasable:
-            there = access.storage.sizes(coords[to_erase]) >= 0
-            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[there].tolist()]), []
+            exists = access.storage.sizes(coords[to_erase]) >= 0
+            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[exists].tolist()]), []
         if emptied:
             values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
             results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])

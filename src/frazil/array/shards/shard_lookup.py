@@ -87,20 +87,20 @@ class Opened(Record):
     def remember(self, access: Access, names: Sequence[Hashable]) -> None:
         """Remembers the indexes for the array, if they are useful and their versions cannot repeat."""
         stacked, of_shard = self.shards.indexes
-        kept = [
+        remembered = [
             i
             for i, (slot, version) in enumerate(zip(of_shard.tolist(), self.versions, strict=True))
             if slot >= 0 and version is not None and names[i] != "" and not (self.may_repeat and self.may_repeat[i])
         ]
-        if access.indexes is None or not kept:
+        if access.indexes is None or not remembered:
             return
-        tables = stacked if len(kept) == len(stacked) else stacked[of_shard[kept]]
-        versions = [self.versions[i] or b"" for i in kept]
+        tables = stacked if len(remembered) == len(stacked) else stacked[of_shard[remembered]]
+        versions = [self.versions[i] or b"" for i in remembered]
         if all(len(version) == _FILE_VERSION for version in versions):
             columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, columns))
+            access.indexes.put([names[i] for i in remembered], IndexTables(tables, columns))
         else:
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, versions))
+            access.indexes.put([names[i] for i in remembered], IndexTables(tables, versions))
 
 
 def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
@@ -134,8 +134,8 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         i = list(fetched.status).index(FOLDER)
         raise folder_there(access, located.key(i), tuple(coords[i].tolist()))
     objects: Objects = StoredObjects(access.storage, located, fetched.versions, fetched)
-    there = fetched.rows[:, 0] != _kernel.MISSING
-    spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)
+    exists = fetched.rows[:, 0] != _kernel.MISSING
+    spans = np.stack((np.arange(count), np.where(exists, 0, -1), np.where(exists, fetched.sizes, -1)), axis=1)
 
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return located.key(i), tuple(coords[i].tolist())
@@ -150,9 +150,9 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
 
 def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
     """The indexes at rows (MISSING: there is no shard) of shards of these sizes."""
-    there = rows[:, 0] != _kernel.MISSING
-    present = np.flatnonzero(there)
-    slot = np.where(there, np.cumsum(there) - 1, -1)
+    exists = rows[:, 0] != _kernel.MISSING
+    present = np.flatnonzero(exists)
+    slot = np.where(exists, np.cumsum(exists) - 1, -1)
     rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
     tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
     for i, code, text in failures:

@@ -50,16 +50,16 @@ class ShardingIndexed(Sharding):
         return type(self)(self.chunk_shape, codecs, index, self.index_location)
 
     def check(self, spec: ChunkSpec, path: str) -> None:
-        where = f"{path}.configuration.chunk_shape"
+        member = f"{path}.configuration.chunk_shape"
         if len(self.chunk_shape) != len(spec.shape):
             raise MetadataError(
-                f"chunk_shape has {len(self.chunk_shape)} dimensions; the shard has {len(spec.shape)}", path=where
+                f"chunk_shape has {len(self.chunk_shape)} dimensions; the shard has {len(spec.shape)}", path=member
             )
         for axis, (inner, shard) in enumerate(zip(self.chunk_shape, spec.shape, strict=True)):
             if shard % inner:
                 raise MetadataError(
                     f"chunk_shape {list(self.chunk_shape)} does not divide the shard shape {list(spec.shape)} along dimension {axis}",
-                    path=where,
+                    path=member,
                     hint=f"use an extent that divides {shard}",
                 )
 

@@ -64,11 +64,11 @@ class ChunkBatch(Record):
             if located.versions is not None:  # no object must be opened, such as the file of a virtual chunk
                 return self, self._looked_up(located.versions)
         if self.held is None:
-            held = self._found(spans, names[0])
+            found = self._found(spans, names[0])
         else:
             located, before = self.held
-            held = located, self.storage.fetch(located, spans, continue_from=before)
-        return self._replace(held=held), as_buffers(held[1], names, spans)
+            found = located, self.storage.fetch(located, spans, continue_from=before)
+        return self._replace(held=found), as_buffers(found[1], names, spans)
 
     def _looked_up(self, versions: Sequence[Version | None]) -> Fetched:
         """The answer without bytes."""
@@ -113,10 +113,10 @@ def fetch_batches(
     single_read: bool,
 ) -> Fetched:
     """As Store.fetch. Each name is in one batch. single_read: the answer cannot be continued, and keeps no file open"""
-    left, read = iter(batches), list[Batch]()
+    remaining, read = iter(batches), list[Batch]()
 
     def fetch(names: Sequence[str], spans: Columns, _: object) -> Fetched:
-        batch, fetched = next(left).fetch(names, spans)
+        batch, fetched = next(remaining).fetch(names, spans)
         if not single_read:
             read.append(batch)
         return fetched

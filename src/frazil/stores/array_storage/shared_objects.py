@@ -71,7 +71,7 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
 
 
 # the store's answer for the objects, which `resume` of an answer for chunks is, where no request was needed
-UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+NOT_FETCHED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
 
 
 def fetch_located(
@@ -115,18 +115,18 @@ def _fetch_objects(
     continue_from: Fetched | None,
     single_read: bool,
 ) -> Fetched:
-    """The store's answer for the objects; UNASKED if no request is needed."""
-    inner = UNASKED if continue_from is None else continued(continue_from, Fetched)
-    if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
-        return UNASKED
-    if inner is not UNASKED and not len(spans):
+    """The store's answer for the objects; NOT_FETCHED if no request is needed."""
+    inner = NOT_FETCHED if continue_from is None else continued(continue_from, Fetched)
+    if not located.names or (inner is NOT_FETCHED and not len(spans) and located.versions is not None):
+        return NOT_FETCHED
+    if inner is not NOT_FETCHED and not len(spans):
         return inner._replace(rows=NO_SPANS)
     fetched = fetch_spans(
         store,
         located.names,
         spans,
         expect=None if expect is None else located.expected_objects(expect),
-        continue_from=None if inner is UNASKED else inner,
+        continue_from=None if inner is NOT_FETCHED else inner,
         single_read=single_read
         and not located.must_exist
         and len(spans) <= len(located.names),  # each object is read once
@@ -135,7 +135,7 @@ def _fetch_objects(
         for name, status in zip(located.names, fetched.status, strict=True):
             if status in (ABSENT_KEY, FOLDER):
                 raise missing_object(name)
-    if inner is UNASKED:
+    if inner is NOT_FETCHED:
         return fetched
     # an object that was removed meanwhile, where no version can show it, is another one than that of the answer that is continued
     before_and_now = zip(inner.status, fetched.status, strict=True)
@@ -150,7 +150,7 @@ def _by_chunk(
     status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
     sizes = np.where(located.kind == NOWHERE, -1, located.length)
     versions = located.versions
-    if fetched is UNASKED:
+    if fetched is NOT_FETCHED:
         return status, [None] * len(stored) if versions is None else versions, sizes, None
     position = located.object[stored]
     status[stored] = np.array(fetched.status, np.uint8)[position]

@@ -130,9 +130,9 @@ class KeepingStore(WrappedStore):
 
     __slots__ = ("_kept", "_policy", "hits", "misses")
 
-    def __init__(self, inner: Store, kept: RangeCache, policy: CachePolicy) -> None:
+    def __init__(self, inner: Store, cache: RangeCache, policy: CachePolicy) -> None:
         super().__init__(inner)
-        self._kept: RangeCache = kept
+        self._kept: RangeCache = cache
         self._policy = policy
         self.hits = self.misses = 0
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
     Objects = Mapping[str, ReadValue | None]
 
-_AT_ONCE: Final = 1000  # keys of one erase_values
+_BATCH: Final = 1000  # keys of one erase_values
 
 
 class AdaptedStore(Store, PartialWriter):
@@ -303,8 +303,8 @@ class AdaptedStore(Store, PartialWriter):
         changed: dict[str, Changed] = {}
         for key, version in expected.items():
             if version is not ANY:
-                there = self._ops.version is not None or fallbacks.exists(self._ops, key)
-                present = (self._version(key) or ABSENT) if there else ABSENT
+                exists = self._ops.version is not None or fallbacks.exists(self._ops, key)
+                present = (self._version(key) or ABSENT) if exists else ABSENT
                 if version != present:
                     changed[key] = Changed(present)
                     del fresh[key]
@@ -326,8 +326,8 @@ class AdaptedStore(Store, PartialWriter):
             self.require("erasable")
             self.require("listable")
             keys = fallbacks.keys_below(ops, prefix)
-            for first in range(0, len(keys), _AT_ONCE):
-                part = keys[first : first + _AT_ONCE]
+            for first in range(0, len(keys), _BATCH):
+                part = keys[first : first + _BATCH]
                 with self._guard.writing(part):
                     fallbacks.erase(ops, part)
             return

@@ -93,7 +93,7 @@ def is_large(value: Pieces, nbytes: int) -> bool:
 
 def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
     """The bytes of one value whose pieces are in buffers, in parts of at most `nbytes`. Raises StoreError for a piece outside its object."""
-    held: list[bytes] = []
+    waiting: list[bytes] = []
     room = nbytes
     for blob, start, length in pieces.rows.tolist():
         end = start + length
@@ -101,13 +101,13 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
             part = _slice(pieces.sources.buffers[-1 - blob], start, min(room, end - start))
             if not part:
                 raise StoreError(f"a piece of {length} bytes at {end - length} reaches outside its object")
-            held.append(part)
+            waiting.append(part)
             start, room = start + len(part), room - len(part)
             if not room:
-                yield b"".join(held)
-                held, room = [], nbytes
-    if held:
-        yield b"".join(held)
+                yield b"".join(waiting)
+                waiting, room = [], nbytes
+    if waiting:
+        yield b"".join(waiting)
 
 
 def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetched:

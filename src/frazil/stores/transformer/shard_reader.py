@@ -26,7 +26,7 @@ from frazil.stores.values import (
     expecting,
 )
 
-_AT_ONCE: Final = 128  # shards that are open together
+_BATCH: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
 
 
@@ -52,7 +52,7 @@ class ReadShards(Record):
 
 def in_batches(level: Level, count: int) -> Iterator[slice]:
     """`count` shards, in parts of those that are open together."""
-    step = max(1, min(_AT_ONCE, _INDEX_BYTES // level.index_codecs.nbytes))
+    step = max(1, min(_BATCH, _INDEX_BYTES // level.index_codecs.nbytes))
     for low in range(0, count, step):
         yield slice(low, low + step)
 

@@ -90,8 +90,8 @@ class _Batch(Record):
         """int64[n, 2]: the entry of each chunk in the old index."""
         return self.tables[self.group, self.number]
 
-    def only(self, kept: Flags) -> _Batch:
-        return self._replace(rows=self.rows[kept], group=self.group[kept], number=self.number[kept])
+    def only(self, chosen: Flags) -> _Batch:
+        return self._replace(rows=self.rows[chosen], group=self.group[chosen], number=self.number[chosen])
 
 
 class ShardWriter(Record):
@@ -130,7 +130,7 @@ class ShardWriter(Record):
         published: dict[int, Version],
     ) -> Columns:
         """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
-        batch = self._judged(self._opened(chunk_rows, part, expect, values), expect, answers)
+        batch = self._with_expected(self._opened(chunk_rows, part, expect, values), expect, answers)
         carried = self._carried(batch)
         if carried is None:
             return batch.rows
@@ -156,15 +156,15 @@ class ShardWriter(Record):
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
         tables[which] = opened.tables
-        there = np.ones(len(shards), np.bool_)
-        there[which] = [state == FOUND for state in opened.fetched.status]
+        exists = np.ones(len(shards), np.bool_)
+        exists[which] = [state == FOUND for state in opened.fetched.status]
         versions: list[Version | None] = [ANY] * len(shards)
         if self.inner.capabilities.expects:
             for row, version in zip(which.tolist(), opened.fetched.versions, strict=True):
                 versions[row] = version or ABSENT
-        return _Batch(names, tables, there, versions, opened, which, part, group, chunk_rows.number[part])
+        return _Batch(names, tables, exists, versions, opened, which, part, group, chunk_rows.number[part])
 
-    def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
+    def _with_expected(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
         """The chunks with the expected version; the others get their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
@@ -227,8 +227,13 @@ def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Ca
     if chosen.all():
         return new, carried
     position = np.cumsum(chosen) - 1
-    which, kept = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
+    which, carried_rows = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
     return (
         Chunks(position[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
-        Carried(position[carried.shard[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
+        Carried(
+            position[carried.shard[carried_rows]],
+            carried.number[carried_rows],
+            carried.sources,
+            carried.rows[carried_rows],
+        ),
     )

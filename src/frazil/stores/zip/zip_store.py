@@ -51,7 +51,7 @@ from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
 
-_ROOM: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
+_UNUSED_LIMIT: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
 
 
@@ -105,8 +105,8 @@ class ZipStore(Store):
                 path=self.path,
                 hint="leave the `with` block first",
             )
-        path, store, given = self._made
-        options: dict[str, Any] = given
+        path, store, settings = self._made
+        options: dict[str, Any] = settings
         return partial(ZipStore, store=store, sync=self.sync, read_only=self.read_only, **options), (path,)
 
     @property
@@ -245,7 +245,7 @@ class ZipStore(Store):
             return fetched
         stale = self._nothing(names, spans, None)
         return stale._replace(
-            status=[STALE if one == FOUND else one for one in before.status], versions=before.versions
+            status=[STALE if state == FOUND else state for state in before.status], versions=before.versions
         )
 
     def _look(self) -> Fetched:
@@ -391,7 +391,7 @@ class ZipStore(Store):
                 if self._held:
                     self._entries.version = file.version()  # the unfinished data is after the entries
                 else:
-                    self._give_up(file)
+                    self._abandon(file)
                 raise
             if not self._held:
                 self._finish(file)
@@ -408,7 +408,7 @@ class ZipStore(Store):
             raise
         return file
 
-    def _give_up(self, file: ArchiveFile) -> None:
+    def _abandon(self, file: ArchiveFile) -> None:
         self._file = self._entries = None
         try:
             file.restore()
@@ -427,12 +427,12 @@ class ZipStore(Store):
             directory = entries.directory_bytes()
             file.finish(directory, entries.end)
         except BaseException:
-            self._give_up(file)
+            self._abandon(file)
             raise
         self._file = None
         try:
             entries.version, entries.version_is_unique = file.version(), True
-            if entries.end - entries.live > entries.live + _ROOM:
+            if entries.end - entries.live > entries.live + _UNUSED_LIMIT:
                 with suppress(StoreError):  # such as a full disk: then the archive is not made smaller
                     rewrite_archive(file, directory, entries.end)
                 self._entries = None
