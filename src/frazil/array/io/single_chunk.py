@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 from operator import floordiv
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.write import whole_versions
+from frazil.base.arrays import Columns, Values
 from frazil.indexing import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
@@ -27,14 +28,10 @@ from frazil.stores.values import (
     FOUND,
     NO_SPANS,
     Changed,
-    Columns,
     Pieces,
     Sources,
     Version,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FEW: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
@@ -48,7 +45,7 @@ _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
 _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
 
 
-def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
+def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> Values | None:
     """The values, of single.shape; None where the general path is needed."""
     chunk, starts, counts, steps, shape = single
     chain, rank = access.chain, len(chunk)
@@ -94,7 +91,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
 
 def _read_from_file(
     access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str]
-) -> NDArray[np.generic] | None:
+) -> Values | None:
     """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
     chunk, starts, counts, steps, shape = single
     chain, indexes = access.chain, access.indexes
@@ -142,7 +139,7 @@ def write_single(
     access: Access,
     single: SingleChunk,
     lengths: tuple[int, ...],
-    values: NDArray[np.generic],
+    values: Values,
     *,
     confirmed: bool = False,
 ) -> bool:
@@ -174,7 +171,7 @@ def _replace_single(
     access: Access,
     single: SingleChunk,
     lengths: tuple[int, ...],
-    source: NDArray[np.generic],
+    source: Values,
     confirm: Callable[[], None] | None,
 ) -> bool:
     """confirm: as in write.Source."""

@@ -12,6 +12,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import BlobTable
+from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
@@ -26,12 +27,11 @@ from frazil.stores.local.appended_shards import (
     was_copied,
 )
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import Columns, Version
+from frazil.stores.values import Version
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
+
 
 Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
@@ -76,7 +76,7 @@ def is_worth_appending(
     slot: Columns,
     group: Columns,
     number: Columns,
-) -> NDArray[np.bool_]:
+) -> Flags:
     """bool[m]: the existing shards that would not have too many unused bytes if the inner chunks (group, number) were written behind their end.
 
     sizes: int64[m], bytes of each shard;  tables, slot: as in a Step"""

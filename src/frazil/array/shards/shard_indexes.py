@@ -6,18 +6,17 @@ shard_lookup.py and the kernel read and check indexes."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
+from frazil.codecs.compiled_chain import Chain
+from frazil.metadata.model import ArrayMetadata
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
-from frazil.stores.values import Columns, Version
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.codecs.compiled_chain import Chain
-    from frazil.metadata.model import ArrayMetadata
+from frazil.stores.values import Version
 
 _NAME: Final = 128  # bytes counted for the name of a shard
 

@@ -13,6 +13,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure, folder_there
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
+from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
@@ -20,7 +21,7 @@ from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError
 from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
