@@ -69,10 +69,6 @@ class ArrayInfo(Record):
         return {name: with_lists(value) for name, value in self._asdict().items() if name not in left_out}
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         return table(self.rows())
 
     def _repr_html_(self) -> str:
@@ -121,10 +117,6 @@ class GroupInfo(Record):
         return known_members(self._asdict())
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         return table(self.rows())
 
     def _repr_html_(self) -> str:

@@ -47,9 +47,9 @@ _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.in
 
 def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> Values | None:
     """The values, of single.shape; None where the general path is needed."""
-    chunk, starts, counts, steps, shape = single
-    chain, rank = access.chain, len(chunk)
-    if chain.inner_chunk.stage is not None or rank >= len(_INDEX):
+    chunk, _, counts, _, shape = single
+    chain = access.chain
+    if chain.inner_chunk.stage is not None or len(chunk) >= len(_INDEX):
         return None
     if chain.levels:
         if access.indexes is not None and access.indexes.by_coordinates and chain.native:
@@ -70,16 +70,13 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         out = np.empty(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
         return None
-    runs = np.array(
-        [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
-    )
     files, buffers = fetched.sources
     watched = None
     if files is not None and expect is not None and access.storage.answers_files:
         watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
         chain.inner_chunk.program, files, buffers, fetched.rows, watched,
-        (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), out, 1,
+        _elements(single), out, 1,
     )  # fmt: skip
     if failures:
         _, code, text = failures[0]
@@ -87,6 +84,13 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
         raise failure(access, code, text, located.key(0), chunk)
     return out.reshape(shape)
+
+
+def _elements(single: SingleChunk) -> tuple[Columns, Columns, Columns]:
+    """The selected elements as the kernel takes them."""
+    rank = len(single.chunk)
+    runs = [(start, n, step, 0) for start, n, step in zip(single.starts, single.counts, single.steps, strict=True)]
+    return _INDEX[rank], _ENTRIES[rank], np.array(runs, np.int64) if rank else _NO_RUNS
 
 
 def _read_from_file(
@@ -175,8 +179,7 @@ def _replace_single(
     confirm: Callable[[], None] | None,
 ) -> bool:
     """confirm: as in write.Source."""
-    chunk, starts, counts, steps, _ = single
-    inner_chunk, storage, rank = access.chain.inner_chunk, access.storage, len(chunk)
+    chunk, inner_chunk, storage = single.chunk, access.chain.inner_chunk, access.storage
     old, expect = None, _ANY
     whole = _covers(single, inner_chunk.shape, lengths)
     if whole and any(
@@ -188,17 +191,16 @@ def _replace_single(
         fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
         (version,), (status,) = fetched.versions, fetched.status
         old, expect = (*fetched.sources, fetched.rows), [ABSENT if status == ABSENT_KEY else version]
-    runs = np.array([(start, n, step, 0) for start, n, step in zip(starts, counts, steps, strict=True)], np.int64)
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
-        inner_chunk.program, source, (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), old,
+        inner_chunk.program, source, _elements(single), old,
         _ONE, access.stores_fill or not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:
         return False
     if confirm is not None:
         confirm()
-    coords = np.array([chunk], np.int64).reshape(1, rank)
+    coords = np.array([chunk], np.int64).reshape(1, len(chunk))
     if encoded[0] < 0:
         if not storage.erasable:
             return expect[0] == ABSENT

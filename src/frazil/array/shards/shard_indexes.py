@@ -45,6 +45,18 @@ class IndexTables(Record):
 
 
 Slot = tuple[IndexTables, int]  # tables, and a row of them
+FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
+
+
+def file_versions(versions: Sequence[Version | None]) -> Columns | None:
+    """The versions of files on a local disk as int64[n, 3]; None where one is of another kind."""
+    known = [version for version in versions if version is not None and len(version) == FILE_VERSION]
+    if len(known) < len(versions):
+        return None
+    columns: Columns = np.frombuffer(b"".join(known), "<i8").astype(np.int64).reshape(-1, 3)
+    return columns
+
+
 _NOTHING: Final[tuple[IndexTables | None, Sequence[Hashable], int]] = (None, (), 0)
 
 

@@ -5,13 +5,13 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, folder_there
-from frazil.array.shards.shard_indexes import IndexTables
+from frazil.array.shards.shard_indexes import IndexTables, file_versions
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from frazil.array.shards import shard_append
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
-
-_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none
@@ -97,11 +95,8 @@ class Opened(Record):
             return
         tables = stacked if len(kept) == len(stacked) else stacked[of_shard[kept]]
         versions = [self.versions[i] or b"" for i in kept]
-        if all(len(version) == _FILE_VERSION for version in versions):
-            columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, columns))
-        else:
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, versions))
+        columns = file_versions(versions)
+        access.indexes.put([names[i] for i in kept], IndexTables(tables, versions if columns is None else columns))
 
 
 def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:

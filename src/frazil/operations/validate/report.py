@@ -70,10 +70,6 @@ class Validation(Record):
         return {"ok": self.ok, **fields} | {name: [one.to_json() for one in some] for name, some in found.items()}
 
     def __repr__(self) -> str:
-        """The text that print shows, for use at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         lines = [f"repaired: {problem}" for problem in self.repaired]
         lines += [str(problem) for problem in self.problems]
         if self.omitted:
