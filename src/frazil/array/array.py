@@ -57,7 +57,8 @@ else:
     rectilinear = LateModule("frazil.array.shape.rectilinear")
     resize = LateModule("frazil.array.shape.resize")
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
