@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -45,8 +46,6 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.stores.transfer.retry import lacks_files
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
-
     from frazil.array import info as _info
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
@@ -58,7 +57,6 @@ else:
     rectilinear = LateModule("frazil.array.shape.rectilinear")
     resize = LateModule("frazil.array.shape.resize")
 
-Values: TypeAlias = "NDArray[np.generic]"
 P = ParamSpec("P")
 T = TypeVar("T")
 Selection = BoxSelection | PointSelection

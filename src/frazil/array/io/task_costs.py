@@ -4,17 +4,15 @@ chunks, and columns of the plan. First estimated from the compiled chain, then e
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.array.access import Access
+from frazil.array.shards.shard_lookup import Chunks, Opened, Step
+from frazil.array.shards.shard_objects import BlobTable
 from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
-
-if TYPE_CHECKING:
-    from frazil.array.access import Access
-    from frazil.array.shards.shard_lookup import Chunks, Opened, Step
-    from frazil.array.shards.shard_objects import BlobTable
-    from frazil.stores.values import Pieces
+from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
 _CLIENT_BYTES: Final = 2**21  # the most that the client of a remote store holds beside what it receives and sends

@@ -33,7 +33,7 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
-from frazil.array.io.write_parts import EncodedSource, Part, Source, Values, parts_of
+from frazil.array.io.write_parts import EncodedSource, Part, Source, parts_of
 from frazil.array.shards.shard_assembly import Call, Kept, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
     Batch,
@@ -50,6 +50,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
+from frazil.base.arrays import Values
 from frazil.base.late import LateModule
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
