@@ -134,17 +134,11 @@ LATE: dict[str, str] = {
     "frazil.stores.wrappers": "stores over stores are asked for by name",
     "frazil.stores.transformer.sharding_store": "the array engine plans shards itself; this is for who wants a store",
     **dict.fromkeys(
-        (
-            f"frazil.codecs.array_to_array.{name}"
-            for name in ("astype", "bitround", "delta", "fixed_scale_offset", "packbits", "quantize")
-        ),
+        (f"frazil.codecs.array_to_array.{name}" for name in ("bitround", "filters", "packbits")),
         _OLD_CODEC,
     ),
     **dict.fromkeys(
-        (
-            f"frazil.codecs.bytes_to_bytes.{name}"
-            for name in ("bz2", "checksums", "fletcher32", "lz4", "lzma", "on_bytes", "shuffle", "zlib")
-        ),
+        (f"frazil.codecs.bytes_to_bytes.{name}" for name in ("checksums", "compressors", "on_bytes", "shuffle")),
         _OLD_CODEC,
     ),
 }
