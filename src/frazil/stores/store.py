@@ -172,20 +172,16 @@ class Store(StorePort):
         after  values to which it refers, by valid keys, stored as by put_own: no crash leaves the key without them. If one fails, the key is certainly not
                stored (StoreError.done is False)"""
         self._check_put(key, CREATE_ONLY)
-        return not isinstance(
-            self._create_after(after, key, value)
-            if after
-            else self.put_many([key], pieces_of([value]), [CREATE_ONLY])[0],
-            Changed,
-        )
+        return not isinstance(self._create_after(after or {}, key, value), Changed)
 
     def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
         """As create, with values that are stored before."""
-        try:
-            self.put_own(builtins.list(others), pieces_of(builtins.list(others.values())))
-        except StoreError as error:
-            error.done = False
-            raise
+        if others:
+            try:
+                self.put_own(builtins.list(others), pieces_of(builtins.list(others.values())))
+            except StoreError as error:
+                error.done = False
+                raise
         return self.put_many([key], pieces_of([value]), [CREATE_ONLY])[0]
 
     @final

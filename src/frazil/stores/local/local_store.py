@@ -286,13 +286,11 @@ class LocalStore(Store):
         names = [*others, key]
         if len(names) > _FOR_ONE_THREAD or type(self).put_many is not LocalStore.put_many:
             return super()._create_after(others, key, value)
-        self._check_writable(names)
         expect = [*[CREATE_ONLY] * len(others), CREATE_LAST]
         try:
-            return when_files_are_free(partial(self._put, names, pieces_of([*others.values(), value]), expect))[-1]
+            return self.put_many(names, pieces_of([*others.values(), value]), expect)[-1]
         except StoreError as error:
-            if error.key != key:
-                error.done = False
+            error.done = error.done if error.key == key else False
             raise
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
@@ -348,8 +346,7 @@ class LocalStore(Store):
             super().erase_immutable(keys)
             return
         self._check_writable(keys)
-        root = self._live()
-        if root is not None:
+        if (root := self._live()) is not None:
             new_files.unlink_files(root.fd, keys, sync=self.sync)
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
