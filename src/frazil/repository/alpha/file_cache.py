@@ -219,7 +219,7 @@ class Files:
     def keep(self, new: NewFiles) -> None:
         """Caches written files."""
         for name, data, content in new:
-            nbytes = memoryview(data).nbytes
+            nbytes = len(flat_buffer(data))
             if isinstance(content, SnapshotFile):
                 self._keep_snapshot(name, content, nbytes)
                 continue
