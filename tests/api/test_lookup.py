@@ -32,7 +32,7 @@ from tests.repository.archived_repositories import (
 def test_commits_are_values() -> None:
     files = empty_files()
     made = snapshot(info(7, "hello")._replace(written_at=1_700_000_000_123_456_789), [info(6)])
-    files.write_snapshot(made.metadata.id, made._replace(properties={"who": "me", "n": [1, 2]}))
+    files.write_new([files.encoded_snapshot(made.metadata.id, made._replace(properties={"who": "me", "n": [1, 2]}))])
     commit = next(ancestry(files, made.metadata.id))
     assert (commit.id, commit.snapshot, commit.parent) == (encode_id(info(7).id), info(7).id, encode_id(info(6).id))
     assert (commit.message, commit.written_ns) == ("hello", 1_700_000_000_123_456_789)
@@ -57,7 +57,7 @@ def test_as_of_is_the_newest_that_is_old_enough(times: list[int], instant: int) 
     files = empty_files()
     infos = [SnapshotInfo(info(number).id, time, "") for number, time in enumerate(times)]
     for number, own in enumerate(infos):
-        files.write_snapshot(own.id, snapshot(own, infos[:number][::-1]))
+        files.write_new([files.encoded_snapshot(own.id, snapshot(own, infos[:number][::-1]))])
     stands_for = instant // 1000 * 1000 + 999  # including the whole microsecond
     expected = [own.id for own in infos if own.written_at <= stands_for]
     time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant // 1000)
@@ -71,7 +71,7 @@ def test_as_of_is_the_newest_that_is_old_enough(times: list[int], instant: int) 
 def test_a_commit_is_found_by_its_own_time() -> None:
     files = empty_files()
     own = info(1)._replace(written_at=1_700_000_000_123_456_789)
-    files.write_snapshot(own.id, snapshot(own))
+    files.write_new([files.encoded_snapshot(own.id, snapshot(own))])
     assert as_of(files, own.id, next(ancestry(files, own.id)).written_at) == own.id
     assert as_of(files, own.id, "2023-11-14T22:13:20.123456789Z") == own.id
     assert as_of(files, own.id, "2023-11-14T23:13:20.2+01:00") == own.id
@@ -108,7 +108,7 @@ def test_names_come_before_ids() -> None:
 def test_beginnings_of_ids() -> None:
     files = Files(CountingStore(MemoryStore()), "p/")
     for text in ("ABCD0000000000000000", "ABCD1000000000000000", "ABCD1100000000000000", "0110000000000000000G"):
-        files.write_snapshot(of_text(text), snapshot(info(1)))
+        files.write_new([files.encoded_snapshot(of_text(text), snapshot(info(1)))])
     for name in ("ABCD0", "ABCD0.tmp", "ABCDUUUUUUUUUUUUUUUU", "ABCD000000000000000Z", "ABCD0/x", ".x"):
         files.store.set(f"p/snapshots/{name}", b"x")
     for text in ("ABCD0", "abcd0", "ABCDO", "abcdo00", "ABCD0000000000000000", "abcdoooooooooooooooo"):

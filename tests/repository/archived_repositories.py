@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from frazil.formats.alpha.manifests import encode_manifest
-from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
+from frazil.formats.alpha.refs import Ref, branch_key, emit_ref, manifest_key
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, decode_id, new_id
 from frazil.formats.manifests import NATIVE, Manifest, node_manifest
@@ -47,14 +47,14 @@ def snapshot(own: SnapshotInfo, history: Sequence[SnapshotInfo] = (), total: int
 
 def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: int | None = None) -> ObjectId:
     made = snapshot(info(number), [info(parent) for parent in history], total)
-    files.write_snapshot(made.metadata.id, made)
+    files.write_new([files.encoded_snapshot(made.metadata.id, made)])
     return made.metadata.id
 
 
 def put_manifests(files: Files, manifests: Sequence[tuple[ObjectId, Manifest]]) -> None:
     """Writes manifests with their own snapshot."""
-    encoded = [(file, one, flat_buffer(encode_manifest(one))) for file, one in manifests]
-    files.write_snapshot(some_id(), snapshot(info(1)), encoded)
+    encoded = [(manifest_key(file), flat_buffer(encode_manifest(one)), one) for file, one in manifests]
+    files.write_new([*encoded, files.encoded_snapshot(some_id(), snapshot(info(1)))])
 
 
 def manifest(node: int, count: int) -> Manifest:

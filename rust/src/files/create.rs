@@ -1,7 +1,7 @@
 //! Creating whole files beneath a root, many in one call, under names that are only created and never replaced. No locks are taken (new_file.rs).
 //!
 //! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced: a journal serves several syncs with one
-//! write.
+//! write. A last file that refers to the others gets its name after that, and only if all others have theirs: so a crash never leaves it without them.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::files::folders::{TRIES, open_folder, sync};
 use crate::files::lock::{LONGEST_NAME, Wait};
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
 use crate::files::pieces::WriteError;
-use crate::files::publish::{Answer, Batch, ThreadState, WriteValue, changed, finish, present, published, refused};
+use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused};
 use crate::sources::Version;
 
 /// The result for a file that was created, but whose folder could not be synced: a crash may lose it.
@@ -56,17 +56,43 @@ pub(crate) fn create_run(
             slot.take_if(|name| name.new.is_some() && !matches!(synced.next(), Some(Ok(()))));
         }
     }
+    let others = run.len() - usize::from(matches!(batch.expect[run.end - 1], Expect::Last));
+    let last = names.split_off(others);
+    let mut named = name_files(batch, names, &folders);
+    if named.iter().all(|answer| answer.is_some_and(is_there)) {
+        named.extend(name_files(batch, last, &folders));
+    }
+    named.resize(run.len(), None);
+    drop(folders);
+    let mut answers: Vec<Answer> = Vec::with_capacity(run.len());
+    for (at, (number, answer)) in run.zip(named).enumerate() {
+        answers.push(match answer {
+            Some(answer) => answer,
+            None if at == others && !answers.iter().copied().all(is_there) => refused(&Errno::CANCELED.into()),
+            None => create_one(batch, number, write_value, state, wait).unwrap_or_else(|error| refused(&error)),
+        });
+    }
+    answers
+}
+
+/// Whether a file is there, created now or before, and no crash loses it.
+fn is_there(answer: Answer) -> bool {
+    matches!(answer[0], 0 | -1)
+}
+
+/// Gives written files their names, and syncs the folders of these. None for a name that has to be tried again separately.
+fn name_files(batch: &Batch<'_>, names: Vec<Option<Name<'_>>>, folders: &[(&str, OwnedFd)]) -> Vec<Option<Answer>> {
     let link = |name: Name<'_>| match &name.new {
         None => Some((name.folder, changed(Some(name.version)))),
         Some(file) => link_unnamed(folders[name.folder].1.as_fd(), file, name.base).ok().map(|()| (name.folder, published(name.version))),
     };
     let there: Vec<_> = names.into_iter().map(|name| name.and_then(link)).collect();
-    let synced: Vec<_> = folders.iter().map(|(_, folder)| sync_folder(batch, folder.as_fd())).collect();
-    let answers: Vec<_> =
-        there.into_iter().map(|name| name.map(|(folder, answer)| synced[folder].map_or_else(unsynced, |()| answer))).collect();
-    drop(folders);
-    let mut alone = |number| create_one(batch, number, write_value, state, wait).unwrap_or_else(|error| refused(&error));
-    run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
+    let mut synced = vec![None; folders.len()];
+    let mut answer = |(folder, answer): (usize, Answer)| {
+        let done = *synced[folder].get_or_insert_with(|| sync_folder(batch, folders[folder].1.as_fd()));
+        done.map_or_else(unsynced, |()| answer)
+    };
+    there.into_iter().map(|name| name.map(&mut answer)).collect()
 }
 
 /// Syncs files. The data of all are sent to the disk before the first sync, which then commits the journal for all of them.

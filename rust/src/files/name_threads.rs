@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::files::lock::Wait;
 
-const RUN: usize = 16; // names that a thread takes at once: they are often in one folder
+pub(crate) const RUN: usize = 16; // names that a thread takes at once: they are often in one folder
 
 /// Records the end of a thread, however it ends.
 struct Leaving<'a> {

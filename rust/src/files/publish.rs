@@ -18,7 +18,7 @@ use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, TRIES, check_names, sync};
 use crate::files::lock::{Lock, Wait};
-use crate::files::name_threads::{carry_out, carry_out_runs};
+use crate::files::name_threads::{RUN, carry_out, carry_out_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
 use crate::files::pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
@@ -32,6 +32,8 @@ pub(crate) enum Expect {
     Absent,
     /// Absent, and no process ever replaces a created file.
     New,
+    /// As New, for the last name of a run: it is created after all others are, and only if they are.
+    Last,
     Is(Version),
 }
 
@@ -40,7 +42,8 @@ impl Expect {
         match bytes {
             None => Ok(Expect::Any),
             Some([]) => Ok(Expect::Absent),
-            Some([_]) => Ok(Expect::New),
+            Some([1]) => Ok(Expect::New),
+            Some([2]) => Ok(Expect::Last),
             Some(bytes) => Version::parse(bytes).map(Expect::Is).ok_or_else(|| wrong("expect: a version is 24 bytes")),
         }
     }
@@ -48,7 +51,7 @@ impl Expect {
     pub(crate) fn admits(&self, present: Option<Version>) -> bool {
         match self {
             Expect::Any => true,
-            Expect::Absent | Expect::New => present.is_none(),
+            Expect::Absent | Expect::New | Expect::Last => present.is_none(),
             Expect::Is(version) => present == Some(*version),
         }
     }
@@ -203,7 +206,7 @@ fn publish_one(
         }
         let version = write(lock.file(), before)?;
         let answer = match expect {
-            Expect::Absent | Expect::New => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
+            Expect::Absent | Expect::New | Expect::Last => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
             _ => lock.publish(base).map(|()| published(version))?,
         };
         if old.is_some() {
@@ -304,7 +307,11 @@ pub fn publish_files(
         return Err(wrong("rows: a blob is neither a file nor a buffer"));
     }
     let write = |number: usize, file: BorrowedFd<'_>, scratch: &mut Vec<u8>| write_pieces(file, &sources, values[number], scratch);
-    if batch.expect.iter().all(|expect| matches!(expect, Expect::New)) {
+    let others = batch.expect.len() - usize::from(matches!(batch.expect.last(), Some(Expect::Last)));
+    if others >= RUN && others < names.len() || batch.expect[..others].iter().any(|expect| matches!(expect, Expect::Last)) {
+        return Err(wrong("expect: only the last name of one run can be created after the others"));
+    }
+    if batch.expect[..others].iter().all(|expect| matches!(expect, Expect::New)) {
         return carry_out_runs(py, threads, result.rows(), LOST, |run, state, wait| create_run(&batch, run, &write, state, wait));
     }
     carry_out(py, threads, result.rows(), LOST, |number, state, wait| {

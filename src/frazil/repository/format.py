@@ -147,7 +147,7 @@ class NewCommit(Record):
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
     attribute_limit  bytes above which attributes go to a file of their own, if the rules allow it; None: never
-    reusable    `Written.reusable` of an earlier attempt, whose branch had moved: a file with the same bytes is not written again"""
+    reusable    `EncodedCommit.reusable` of an earlier attempt, whose branch had moved: a file with the same bytes is not written again"""
 
     base_id: ObjectId
     base: Snapshot
@@ -163,16 +163,21 @@ class NewCommit(Record):
     base_parent: ObjectId | None = None
 
 
-class Written(Record):
-    """A written commit that no branch points to yet.
+NewFiles: TypeAlias = "Sequence[tuple[str, Buffer, Snapshot | Manifest]]"  # name, bytes, content
 
-    files     the names of the files that were written only for it
-    reusable  the bytes of the files that another attempt of the same commit may refer to, by name"""
+
+class EncodedCommit(Record):
+    """A commit that no branch points to yet.
+
+    files     the names of the files that exist only for it
+    reusable  the bytes of the files that another attempt of the same commit may refer to, by name
+    new       the files that are not written yet"""
 
     id: ObjectId
     snapshot: Snapshot
     files: tuple[str, ...]
     reusable: Mapping[str, Buffer]
+    new: NewFiles
 
 
 class Referenced(Record):
@@ -248,9 +253,9 @@ class RepositoryFormat(Protocol):
     def moved(self, tip: Tip) -> Tip | None:
         """A later tip of the branch, not always the last; None if `tip` is the last. Raises ConflictError if the branch was removed and created again."""
 
-    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        """Points the branch to a snapshot that no other change uses, if its tip is still `tip`. As soon as this is called it may happen, even if an error is
-        raised.
+    def advance(self, tip: Tip, commit: EncodedCommit) -> Answer:
+        """Writes the new files of a commit, and then points the branch to its snapshot if the tip is still `tip`. As soon as this is called it may happen, even
+        if an error is raised. No crash leaves a branch that points to a commit whose files are not complete.
 
         Raises StoreError with `done` False if it certainly did not happen and never will."""
 
@@ -369,8 +374,11 @@ class RepositoryFormat(Protocol):
     def rules(self, snapshot: Snapshot) -> Rules:
         """What a commit on this snapshot may write."""
 
-    def write_commit(self, commit: NewCommit) -> Written:
-        """Writes all objects of a commit, so that a branch may point to it. Raises InvalidInputError for what the format cannot hold, StoreError."""
+    def encode_commit(self, commit: NewCommit) -> EncodedCommit:
+        """Encodes a commit. Large attributes are also written. Raises InvalidInputError for what the format cannot hold, StoreError."""
+
+    def write_new(self, new: NewFiles) -> None:
+        """Writes the new files of a commit that `advance` does not write. Raises StoreError."""
 
     def documents(self, extensions: MetadataExtensions) -> Documents:
         """Converts nodes to metadata, with these extensions."""

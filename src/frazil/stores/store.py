@@ -6,7 +6,7 @@ overrides nothing else here but `require` and `direct`, which a store may answer
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self, final
 
@@ -96,9 +96,9 @@ class Store(StorePort):
         """The values of keys, in that order; None for a missing key. largest: most bytes of a value (None: no limit), which a store that downloads enforces."""
         for key in keys:
             check_key(key)
-        root = self.kernel_root()
-        if root is not None:
-            return when_files_are_free(partial(read_documents, root.fd, keys), FREE_FILES)
+        direct = self._read_direct(keys)
+        if direct is not None:
+            return direct
         self.require("readable")
         values: list[bytes | None] = []
         length = -1 if largest is None else up_to(largest)
@@ -106,6 +106,11 @@ class Store(StorePort):
             names = builtins.list(keys[page])
             values += when_files_are_free(partial(self._read, names, whole_spans(len(names), length)), FREE_FILES)
         return values
+
+    def _read_direct(self, keys: Sequence[str]) -> builtins.list[bytes | None] | None:
+        """The values of keys in the store's own way, if it has one without a fetch; else None."""
+        root = self.kernel_root()
+        return None if root is None else when_files_are_free(partial(read_documents, root.fd, keys), FREE_FILES)
 
     def _read(self, names: Sequence[str], spans: Columns) -> builtins.list[bytes | None]:
         # Sizes and versions are not needed, but only the kernel could read an answer of local files without them.
@@ -162,9 +167,23 @@ class Store(StorePort):
         return self.put_many([key], pieces_of([value]), [expect])[0]
 
     @final
-    def create(self, key: str, value: Buffer) -> bool:
-        """Stores a value under a key that has none and that is never replaced. Returns whether it was stored (see CREATE_ONLY in `put_many`)."""
-        return not isinstance(self.put(key, value, CREATE_ONLY), Changed)
+    def create(self, key: str, value: Buffer, after: Mapping[str, Buffer] | None = None) -> bool:
+        """Stores a value under a key that has none and that is never replaced. Returns whether it was stored (see CREATE_ONLY in `put_many`).
+
+        after  values to which it refers, by valid keys, stored as by put_own: no crash leaves the key without them. If one fails, the key is certainly not
+               stored (StoreError.done is False)"""
+        self._check_put(key, CREATE_ONLY)
+        return not isinstance(self._create_after(after or {}, key, value), Changed)
+
+    def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
+        """As create, with values that are stored before."""
+        if others:
+            try:
+                self.put_own(builtins.list(others), pieces_of(builtins.list(others.values())))
+            except StoreError as error:
+                error.done = False
+                raise
+        return self.put_many([key], pieces_of([value]), [CREATE_ONLY])[0]
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:

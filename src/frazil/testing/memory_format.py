@@ -29,7 +29,7 @@ from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.format import AlphaSnapshots
-from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
+from frazil.repository.alpha.new_snapshot import encode_commit, first_snapshot
 from frazil.repository.alpha.node_matching import match_nodes
 from frazil.repository.alpha.snapshot_flags import next_node
 from frazil.repository.format import (
@@ -39,12 +39,12 @@ from frazil.repository.format import (
     UNKNOWN,
     Ancestor,
     Answer,
+    EncodedCommit,
     NewCommit,
     NodeMatching,
     Rules,
     Tip,
     UnreadRef,
-    Written,
 )
 from frazil.repository.maintenance.expired import has_expired, require_history
 from frazil.repository.session.transaction import Options
@@ -131,7 +131,7 @@ class MemoryFormat(AlphaSnapshots):
         """Creates the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
         check_commits(self)
         first = first_snapshot(compatible=False)
-        self.write_snapshot(first.metadata.id, first)
+        self.write_new([self.encoded_snapshot(first.metadata.id, first)])
         name = encode_id(first.metadata.id)
         state = _State(os.urandom(8).hex(), {MAIN: (0, name)}, {}, {name: None})
         expect = ABSENT
@@ -152,8 +152,8 @@ class MemoryFormat(AlphaSnapshots):
     def rules(self, snapshot: Snapshot) -> Rules:
         return _RULES
 
-    def write_commit(self, commit: NewCommit) -> Written:
-        return write_commit(self, commit, _RULES, keep_history=False)
+    def encode_commit(self, commit: NewCommit) -> EncodedCommit:
+        return encode_commit(self, commit, _RULES, keep_history=False)
 
     # --- branches ------------------------------------------------------------------------------------------------------------------
 
@@ -178,8 +178,9 @@ class MemoryFormat(AlphaSnapshots):
     def tip_key(self, tip: Tip) -> str:
         return self.key(_NAME)
 
-    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        new = encode_id(snapshot)
+    def advance(self, tip: Tip, commit: EncodedCommit) -> Answer:
+        self.write_new(commit.new)
+        new = encode_id(commit.id)
 
         def change(state: _State) -> Answer | None:
             now = _tip(state, tip.branch) if tip.branch in state.branches else None
@@ -189,7 +190,7 @@ class MemoryFormat(AlphaSnapshots):
             state.parents[new] = encode_id(tip.snapshot)
             return None
 
-        return self._update(change, lambda state: _tip_after(tip, snapshot) if new in state.parents else None)
+        return self._update(change, lambda state: _tip_after(tip, commit.id) if new in state.parents else None)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
         state, _ = self._state()

@@ -53,7 +53,7 @@ def test_snapshots_are_written_and_remembered(tmp_path: Path) -> None:
     store = CountingStore(LocalStore(tmp_path))
     files = Files(store, "repo/")
     own = snapshot(info(1))
-    files.write_snapshot(own.metadata.id, own)
+    files.write_new([files.encoded_snapshot(own.metadata.id, own)])
     assert store.count("put", f"repo/snapshots/{encode_id(own.metadata.id)}") == 1
     assert files.snapshot(own.metadata.id) == own
     assert files.snapshot(own.metadata.id) is files.snapshot(own.metadata.id)
@@ -98,7 +98,7 @@ def test_the_last_snapshot_is_remembered_whatever_its_size_unless_nothing_is(lim
 def test_the_name_of_the_file_counts() -> None:
     files = empty_files()
     file = some_id()
-    files.write_snapshot(file, snapshot(info(1)))
+    files.write_new([files.encoded_snapshot(file, snapshot(info(1)))])
     assert files.snapshot(file).metadata.id == info(1).id
     with pytest.raises(NotFoundError):
         files.snapshot(info(1).id)
@@ -239,14 +239,14 @@ def test_nothing_is_written_that_the_format_cannot_hold() -> None:
     with pytest.raises(InvalidInputError):
         put_manifests(files, [(some_id(), manifest(1, 3)), (some_id(), wrong._replace(lengths=wrong.lengths[:2]))])
     with pytest.raises(InvalidInputError):
-        files.write_snapshot(some_id(), snapshot(info(1)._replace(written_at=2**80)))
+        files.write_new([files.encoded_snapshot(some_id(), snapshot(info(1)._replace(written_at=2**80)))])
     assert store.requests == []
 
 
 def test_a_read_only_store_is_not_written() -> None:
     files = Files(read_only(MemoryStore()))
     with pytest.raises(ReadOnlyError):
-        files.write_snapshot(some_id(), snapshot(info(1)))
+        files.write_new([files.encoded_snapshot(some_id(), snapshot(info(1)))])
 
 
 @pytest.mark.parametrize("kind", ["fail", "cut", "lose"])
@@ -254,9 +254,9 @@ def test_what_failed_is_not_remembered(kind: str) -> None:
     store = FaultyStore(MemoryStore(), FaultPlan([Fault("put_many", 1, kind)]))  # type: ignore[arg-type]
     files = Files(store)
     with pytest.raises(StoreError):
-        files.write_snapshot(info(1).id, snapshot(info(1)))
+        files.write_new([files.encoded_snapshot(info(1).id, snapshot(info(1)))])
     assert files._cached_snapshot(f"snapshots/{encode_id(info(1).id)}") is None
-    files.write_snapshot(info(1).id, snapshot(info(1)))
+    files.write_new([files.encoded_snapshot(info(1).id, snapshot(info(1)))])
     assert files.snapshot(info(1).id) == snapshot(info(1))
 
 

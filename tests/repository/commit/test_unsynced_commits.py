@@ -215,9 +215,11 @@ def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -
     repo = frazil.Repository.create(disk)
     note = Branches.note_unsynced
 
-    def noted(self: Branches, written: Iterable[str], following: str | None = None) -> None:
-        note(self, written, following)
-        repo.sync()  # of another thread, before there is a branch file
+    def noted(self: Branches, keys: Iterable[str], *, exist: bool = True) -> None:
+        written = list(keys)
+        note(self, written, exist=exist)
+        if not all(map(disk.exists, written)):
+            repo.sync()  # of another thread, before there is a snapshot and a branch file
 
     monkeypatch.setattr(Branches, "note_unsynced", noted)
     session = repo.writable_session()
@@ -258,7 +260,7 @@ def test_a_durable_commit_after_a_loose_one_that_failed(monkeypatch: pytest.Monk
         raise frazil.errors.StoreError("the disk is full", done=False)
 
     with monkeypatch.context() as patched:
-        patched.setattr(alpha_format, "write_commit", full)
+        patched.setattr(alpha_format, "encode_commit", full)
         with pytest.raises(FrazilError, match="full"):
             session.commit("loose", durable=False)
     assert disk.loose

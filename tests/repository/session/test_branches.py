@@ -98,6 +98,18 @@ def test_what_is_recorded_does_not_change_a_rebase(
     assert results(sessions, solver, shared=True) == results(sessions, solver, shared=False)
 
 
+def test_a_rebase_over_commits_of_siblings_that_leaves_nothing() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="array") as root:
+        root.create_array("a", shape=(8,), chunks=(2,), dtype="i4", fill_value=0)
+    first, second = repo.writable_session(), repo.writable_session()
+    first.root["a"][:2] = 1
+    tip = first.commit("one")
+    second.root["a"][6:] = 5
+    second.root["a"][6:] = 0  # the chunk is removed again
+    assert second.commit("nothing", rebase="disjoint") == tip == second.snapshot_id
+
+
 def results(sessions: list[tuple[int, str, list[tuple[str, int]]]], solver: str, *, shared: bool) -> list[object]:
     """The outcome of each commit, and all data afterwards. Each session begins after some of the commits before its own."""
     store, found = MemoryStore(), list[object]()

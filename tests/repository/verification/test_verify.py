@@ -204,7 +204,13 @@ def test_nodes_with_one_id() -> None:
     nodes = Nodes({"/a": node._replace(id=one), "/b": node._replace(path="/b", id=other)})
     file = some_id()
     tip = files.snapshot(files.tip("main").snapshot)
-    files.write_snapshot(file, snapshot(info(7)._replace(id=file), (tip.metadata, *tip.history))._replace(nodes=nodes))
+    files.write_new(
+        [
+            files.encoded_snapshot(
+                file, snapshot(info(7)._replace(id=file), (tip.metadata, *tip.history))._replace(nodes=nodes)
+            )
+        ]
+    )
     key = f"snapshots/{encode_id(file)}"
     repo.create_tag("twins", encode_id(file))
     store.set(key, (store.get(key) or b"").replace(other.to_bytes(4, "big"), one.to_bytes(4, "big")))
@@ -346,11 +352,15 @@ def test_chunks_in_two_manifests() -> None:
     assert old.array is not None
     both = new._replace(array=new.array._replace(manifests=(*new.array.manifests, *old.array.manifests)))
     file = some_id()
-    files.write_snapshot(
-        file,
-        snapshot(info(7)._replace(id=file), (tip.metadata, *tip.history))._replace(
-            nodes=Nodes({"/": NodeSnapshot(1, "/"), "/a": both})
-        ),
+    files.write_new(
+        [
+            files.encoded_snapshot(
+                file,
+                snapshot(info(7)._replace(id=file), (tip.metadata, *tip.history))._replace(
+                    nodes=Nodes({"/": NodeSnapshot(1, "/"), "/a": both})
+                ),
+            )
+        ]
     )
     repo.create_branch("twice", encode_id(file))
     found = repo.verify()

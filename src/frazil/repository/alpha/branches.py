@@ -5,10 +5,10 @@ files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from frazil.repository.replaced_files import files_alone
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
@@ -245,8 +248,11 @@ def check_conditions(files: Files, snapshot: ObjectId) -> None:
     )
 
 
-def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> Answer:
-    """Writes the file after `tip`, with the next number, if it does not exist.
+def put_next(
+    files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False, after: Mapping[str, Buffer] | None = None
+) -> Answer:
+    """Writes the file after `tip`, with the next number, if it does not exist. after: new files by key that are written before it
+
 
     COMMITTED  the file exists with this content. Also if the answer was lost, and reading the file back showed it: no other writer uses the snapshot's id
     TAKEN      the file of another writer has this number: its tip
@@ -257,7 +263,7 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
     sequence = next_sequence(tip.branch, tip.sequence)
     # A deletion names no snapshot: programs that do not know `deleted` find no snapshot to commit on, instead of restoring the branch
     ref = Ref(None if deleted else snapshot, deleted)
-    outcome, present = create_reference(files.store, _folder(files, tip) + branch_file(sequence), ref)
+    outcome, present = create_reference(files.store, _folder(files, tip) + branch_file(sequence), ref, after=after)
     if present is None:
         return Answer(outcome)
     return Answer(outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder))
@@ -325,7 +331,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
             path=files.prefix or "/",
             hint=_LOST if present == OBJECTS else "choose another location",
         )
-    files.write_snapshot(file, snapshot)
+    files.write_new([files.encoded_snapshot(file, snapshot)])
     check_conditions(files, file)
     if has_freedoms(snapshot):
         exclude_alpha_library(files)

@@ -18,6 +18,7 @@ from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
 from frazil.repository.alpha.snapshot_flags import has_freedoms
+from frazil.repository.format import NewFiles
 from frazil.repository.replaced_files import files_alone
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
@@ -204,25 +205,30 @@ class Files:
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
-    def write_snapshot(
-        self, file: ObjectId, snapshot: SnapshotFile, manifests: Sequence[tuple[ObjectId, Manifest, FileBytes]] = ()
-    ) -> SnapshotFile:
-        """Writes a snapshot under a new id, which must also be in its metadata, and new manifests that it lists, with their bytes, in one call of the store: no
-        reader finds them before a branch names the snapshot. Returns the snapshot as reading the file would return it.
-
-        Raises InvalidInputError, before anything is written, for what the format cannot hold; StoreError: then some files may exist, and none is cached."""
+    def encoded_snapshot(self, file: ObjectId, snapshot: SnapshotFile) -> tuple[str, bytes, SnapshotFile]:
+        """A snapshot under a new id, which must also be in its metadata: the name and the bytes of its file, and the snapshot as reading the file would return
+        it. Raises InvalidInputError for what the format cannot hold."""
         name = snapshot_key(file)
-        data, written = encode_and_index(snapshot, self.key(name), self._infos)
-        self._write({**{manifest_key(identity): encoded for identity, _, encoded in manifests}, name: data})
-        for identity, manifest, encoded in manifests:
-            # the next commit of the session reads these small manifests
-            own = frozen_copy(manifest) if len(encoded) <= _SMALL else None
+        return name, *encode_and_index(snapshot, self.key(name), self._infos)
+
+    def write_new(self, new: NewFiles) -> None:
+        """Writes new files that no branch names yet, in one call of the store. Raises StoreError: then some files may exist, and none is cached."""
+        self._write({name: data for name, data, _ in new})
+        self.keep(new)
+
+    def keep(self, new: NewFiles) -> None:
+        """Caches written files."""
+        for name, data, content in new:
+            nbytes = len(flat_buffer(data))
+            if isinstance(content, SnapshotFile):
+                self._keep_snapshot(name, content, nbytes)
+                continue
+            # the next commit of the session reads small manifests
+            own = frozen_copy(content) if isinstance(content, Manifest) and nbytes <= _SMALL else None
             if own is None:
-                self._kept.put(manifest_key(identity), encoded, len(encoded))
+                self._kept.put(name, data, nbytes)
             else:
-                self._kept.put(manifest_key(identity), own, nbytes_of(own))
-        self._keep_snapshot(name, written, len(data))
-        return written
+                self._kept.put(name, own, nbytes_of(own))
 
     def write_attributes(self, file: ObjectId, data: bytes) -> None:
         """Writes an attribute file under a new id. Raises StoreError."""

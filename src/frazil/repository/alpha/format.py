@@ -20,7 +20,7 @@ from frazil.repository.alpha import branches, history, snapshot_references
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
 from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
 from frazil.repository.alpha.file_cache import Files
-from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
+from frazil.repository.alpha.new_snapshot import encode_commit, first_snapshot
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.alpha.reference_files import check_free_key
@@ -32,6 +32,7 @@ from frazil.repository.format import (
     UNKNOWN,
     Ancestor,
     Answer,
+    EncodedCommit,
     NewCommit,
     NodeMatching,
     ObjectKind,
@@ -39,7 +40,6 @@ from frazil.repository.format import (
     Rules,
     Tip,
     UnreadRef,
-    Written,
 )
 from frazil.repository.manifests.coordinates import grid_of
 
@@ -108,8 +108,8 @@ class AlphaSnapshots(Files):
             return _LIBRARY
         return _WITH_DIGESTS if has_digests(snapshot) else _RULES
 
-    def write_commit(self, commit: NewCommit) -> Written:
-        return write_commit(self, commit, self.rules(commit.base))
+    def encode_commit(self, commit: NewCommit) -> EncodedCommit:
+        return encode_commit(self, commit, self.rules(commit.base))
 
     def documents(self, extensions: MetadataExtensions) -> NodeDocuments:
         return NodeDocuments(self, extensions)
@@ -180,10 +180,17 @@ class AlphaFormat(AlphaSnapshots):
         if tip.sequence < LAST_SEQUENCE:
             check_free_key(self.store, branches.tip_key(self, tip._replace(sequence=tip.sequence + 1)))
 
-    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
+    def advance(self, tip: Tip, commit: EncodedCommit) -> Answer:
         add_guard(self, self.snapshot(tip.snapshot))
-        branches.check_conditions(self, snapshot)
-        return branches.put_next(self, tip, snapshot)
+        new = commit.new
+        if not self.store.capabilities.conditions_seen:
+            self.write_new(new)
+            branches.check_conditions(self, commit.id)
+            new = ()
+        answer = branches.put_next(self, tip, commit.id, after={self.key(name): data for name, data, _ in new})
+        if answer.outcome != UNKNOWN:
+            self.keep(new)
+        return answer
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
         following = branches.tip_after(self, tip)

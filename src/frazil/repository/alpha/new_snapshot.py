@@ -1,4 +1,4 @@
-"""What a commit writes in the alpha format: manifests, a snapshot, and an attribute file for large attributes. Pure, except that `write_commit` does the I/O.
+"""What a commit writes in the alpha format: manifests, a snapshot, and an attribute file for large attributes. Pure, except that `encode_commit` does the I/O.
 
 manifests/placement.py decides which manifests are written. commit/commit.py points the branch to the snapshot."""
 
@@ -16,7 +16,7 @@ from frazil.errors import FormatError
 from frazil.formats.alpha.attributes import encode_attributes
 from frazil.formats.alpha.manifests import encode_manifest
 from frazil.formats.alpha.nodes import encode_nodes
-from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
+from frazil.formats.alpha.refs import attributes_key, manifest_key
 from frazil.formats.alpha.snapshots import FileInfo, SnapshotFile
 from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id, new_id
 from frazil.formats.manifests import Manifest, node_manifest
@@ -36,7 +36,7 @@ from frazil.repository.alpha.snapshot_flags import (
     with_flag,
     with_own_manifests,
 )
-from frazil.repository.format import ArrayPlacement, NewCommit, Rules, Written
+from frazil.repository.format import ArrayPlacement, EncodedCommit, NewCommit, Rules
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.manifests.placement import Placed, Placing
 from frazil.stores.values import flat_buffer
@@ -54,8 +54,8 @@ def first_snapshot(*, compatible: bool, digests: bool = False) -> SnapshotFile:
     return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag(info.id) if digests else {}, 1))
 
 
-def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
-    """Writes the files of a commit. keep_history: the snapshot lists its ancestors. Raises as RepositoryFormat.write_commit."""
+def encode_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> EncodedCommit:
+    """Encodes a commit. keep_history: the snapshot lists its ancestors. Raises as RepositoryFormat.encode_commit."""
     base = commit.base
     assert isinstance(base, SnapshotFile)
     if not rules.shared_manifests and not has_own_manifests(base):
@@ -72,14 +72,10 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     snapshot = _snapshot(commit, base, rules, placed, changed, following, identity, attribute_file)
     if not keep_history:
         snapshot = snapshot._replace(history=(), total_parents=0)
-    named_files = [(file, manifest, manifest_key(file)) for file, manifest in placed.files]
-    new = [
-        (file, placed_manifest, named.contents[name])
-        for file, placed_manifest, name in named_files
-        if name not in commit.reusable
-    ]
-    written = files.write_snapshot(identity, snapshot, new)
-    return Written(identity, written, (*named.contents, snapshot_key(identity)), named.contents)
+    manifests = [(manifest_key(file), manifest) for file, manifest in placed.files]
+    new = [(name, named.contents[name], manifest) for name, manifest in manifests if name not in commit.reusable]
+    own = files.encoded_snapshot(identity, snapshot)
+    return EncodedCommit(identity, own[2], (*named.contents, own[0]), named.contents, (*new, own))
 
 
 class _NamedFiles:

@@ -4,8 +4,8 @@ What they mean for a branch or a tag is in branches.py, their names and JSON in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from frazil.repository.replaced_files import files_alone, no_file
 from frazil.stores.store import Store
 from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import FOLDER, Columns
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 __all__ = [
     "MOST_BYTES",
@@ -128,8 +131,10 @@ def check_free_key(store: Store, key: str) -> None:
         raise no_file(key)
 
 
-def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
-    """Creates a reference file. Returns the outcome, and the present content of the file.
+def create_reference(
+    store: Store, key: str, ref: Ref, *, unique: bool = True, after: Mapping[str, Buffer] | None = None
+) -> tuple[Outcome, Ref | None]:
+    """Creates a reference file. after: new values by key that are stored before it. Returns the outcome, and the present content of the file.
 
     unique  no other writer writes the same content, so a file with this content is ours. Otherwise it is ours only if an answer was lost
     COMMITTED, ref      the file exists and is ours
@@ -141,7 +146,8 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
     for _ in attempts(_WRITES):
         try:
             with files_alone():
-                is_made = store.create(key, emit_ref(ref))
+                is_made = store.create(key, emit_ref(ref), after)
+            after = None
             if is_made:
                 return COMMITTED, ref
             if not unique and not lost:

@@ -22,7 +22,7 @@ from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.commit.condemned_chunks import check_outermost, check_written, may_be_condemned
-from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip, Written
+from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, EncodedCommit, NewCommit, Tip
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, distinct_numbers
@@ -91,8 +91,8 @@ def attempt_commit(
         finally:
             if not durable:  # if the attempt fails, the session keeps its chunk files
                 branches.note_unsynced(files.key(f"chunks/{text}") for ids in packs[count:] for text in encode_ids(ids))
-        written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
-        intent = Intent(written.id, tip, transaction.state, written.files)
+        commit = files.encode_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
+        intent = Intent(commit.id, tip, transaction.state, commit.files)
         # recorded before a request is sent that may commit it
         transaction.written.intents = (*transaction.written.intents, intent)
         if reusable:
@@ -100,10 +100,14 @@ def attempt_commit(
             reusable.clear()  # the caller must not remove the files of the intent
         if durable:
             branches.sync(files.store)  # the files that the commit refers to
-        else:  # noted before another session can see the commit and refer to it
-            following = files.tip_key(tip._replace(sequence=tip.sequence + 1))
-            branches.note_unsynced(map(files.key, intent.files), following)
-        return _advance(transaction, files, intent, written, reusable)
+            return _advance(transaction, files, intent, commit, reusable)
+        own = list(map(files.key, intent.files))
+        # noted before another session can see the commit and refer to it
+        branches.note_unsynced([*own, files.tip_key(tip._replace(sequence=tip.sequence + 1))], exist=False)
+        try:
+            return _advance(transaction, files, intent, commit, reusable)
+        finally:
+            branches.note_unsynced(own)  # they are there now, or never will be
 
 
 def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
@@ -147,12 +151,12 @@ def _advance(
     transaction: Transaction,
     files: RepositoryFormat,
     intent: Intent,
-    written: Written,
+    commit: EncodedCommit,
     reusable: dict[str, Buffer] | None,
 ) -> ObjectId | None:
-    """Points the branch to the snapshot of an intent. If an error is raised, the intent stays until its outcome is known."""
+    """Writes the commit of an intent, and points the branch to it. If an error is raised, the intent stays until its outcome is known."""
     try:
-        outcome, found = files.advance(intent.tip, intent.snapshot)
+        outcome, found = files.advance(intent.tip, commit)
     except StoreError as error:
         if error.done is False:  # an earlier intent may still have been committed
             transaction.written.lost([intent], may_be_named=may_be_condemned(transaction))
@@ -160,11 +164,11 @@ def _advance(
     if outcome == UNKNOWN or found is None:
         raise _unknown(transaction, intent)
     if outcome == COMMITTED:
-        _go_on(transaction, intent, written.snapshot, found)
+        _go_on(transaction, intent, commit.snapshot, found)
         return intent.snapshot
     may_be_named = may_be_condemned(transaction)
     if reusable is not None and not may_be_named:
-        reusable.update(written.reusable)
+        reusable.update(commit.reusable)
     transaction.written.lost([intent], reusable or (), may_be_named=may_be_named)
     if transaction.written.intents:
         resolve_intents(transaction)

@@ -63,8 +63,7 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
     with transaction.lock:
         tip, files, began = tip or _new_tip(transaction), transaction.files, transaction.base_id
         new = files.snapshot(tip.snapshot)
-        chunks = None if transaction.reads is not None else transaction.changes.few_chunks()
-        if chunks is not None and transaction.branches.changed_none(chunks, began, tip.snapshot):
+        if _is_disjoint(transaction, tip):
             return Divergence(tip, new, _SAME_NODES, session_delta(transaction), Delta(), [])
         try:
             matching = files.match_nodes(began, tip.snapshot)
@@ -81,6 +80,12 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
         )
         conflicts = find_conflicts(ours, theirs, began, tip.snapshot)
         return Divergence(tip, new, matching, ours, theirs, conflicts)
+
+
+def _is_disjoint(transaction: Transaction, tip: Tip) -> bool:
+    """Whether the session and all commits up to a tip are known to have changed nothing but chunks, none of them the same. False: unknown."""
+    chunks = None if transaction.reads is not None else transaction.changes.few_chunks()
+    return chunks is not None and transaction.branches.changed_none(chunks, transaction.base_id, tip.snapshot)
 
 
 def _compared_chunks(ours: Delta) -> dict[str, Columns | None]:
@@ -123,6 +128,12 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             follow(transaction, tip)
             return
         transaction.needs_check |= not by_commits
+        if _is_disjoint(transaction, tip):
+            new = transaction.files.snapshot(tip.snapshot)
+            same = transaction.changes.follows(new.nodes)
+            if same is not None:
+                transaction.begin(tip.snapshot, new, same, tip=tip)
+                return
         met = find_divergence(transaction, tip)
         remaining, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)

@@ -7,8 +7,9 @@ from contextlib import suppress
 
 from frazil import _kernel
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
-from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.repository.format import COMMITTED, UNKNOWN, RepositoryFormat, Tip, Written
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.manifests import Manifest
+from frazil.repository.format import COMMITTED, UNKNOWN, EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
@@ -30,29 +31,28 @@ def last_complete(
     return None
 
 
-def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
-    """Points a branch to a written commit; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
+def commit_behind(files: RepositoryFormat, tip: Tip, commit: EncodedCommit, listed: ChunkFiles) -> bool:
+    """Writes a commit and points a branch to it; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
 
     Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError, StoreError."""
     try:
-        _require_kept(files, written, listed)
+        _require_kept(files, commit, listed)
     except FrazilError:
-        files.erase(written.files)
+        files.erase(commit.files)
         raise
-    outcome, _ = files.advance(tip, written.id)
+    outcome, _ = files.advance(tip, commit)
     if outcome == UNKNOWN:
         raise _unknown(files, tip.branch)
     if outcome != COMMITTED:
-        files.erase(written.files)
+        files.erase(commit.files)
     return outcome == COMMITTED
 
 
-def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
+def _require_kept(files: RepositoryFormat, commit: EncodedCommit, listed: ChunkFiles) -> None:
     """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref protects
     files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything: then the
     commit fails, or is marked. Call it after reading the tip that the commit follows."""
-    manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
-    named = join(list(map(chunk_files, files.manifests(manifests))))
+    named = join([chunk_files(content) for _, _, content in commit.new if isinstance(content, Manifest)])
     # in this order: a list is removed after the objects it names
     records = list_records(files)
     lists = [record for record in records if record.folder == "condemned"]

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from frazil.errors import ConflictError, FormatError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
-from frazil.repository.format import RepositoryFormat, Tip, Written
+from frazil.repository.format import EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.maintenance.reachable import Progress
@@ -203,15 +203,15 @@ class _Run:
             if self._dry_run:
                 self.commits[name], self._repairs[tip.snapshot] = "", b""
             else:
-                written = self._write(ref, plan)
-                if written is None:
+                encoded = self._encoded(ref, plan)
+                if encoded is None:
                     return True
-                if not commit_behind(self._files, tip, written, self._chunk_files):
+                if not commit_behind(self._files, tip, encoded, self._chunk_files):
                     return False
                 self.writes = True
-                self.commits[name] = encode_id(written.id)
-                self._repairs[tip.snapshot] = written.id
-                self._sound.add(written.id)
+                self.commits[name] = encode_id(encoded.id)
+                self._repairs[tip.snapshot] = encoded.id
+                self._sound.add(encoded.id)
         self._sound.add(tip.snapshot)
         self._record(plan)
         return True
@@ -225,11 +225,11 @@ class _Run:
             self._files, ref, file, snapshot, problems, former, self._chunk_files, self._consents, parent
         )  # fmt: skip
 
-    def _write(self, ref: str, plan: Plan) -> Written | None:
-        """Writes the commit of a plan; None if writing it needs what is lost, as in formats of other programs, whose commits read all arrays."""
+    def _encoded(self, ref: str, plan: Plan) -> EncodedCommit | None:
+        """Encodes the commit of a plan; None if that needs what is lost, as in formats of other programs, whose commits read all arrays."""
         assert plan.commit is not None
         try:
-            return self._files.write_commit(plan.commit)
+            return self._files.encode_commit(plan.commit)
         except UNREADABLE as error:
             text = f"nothing can be committed until the loss is accepted: {error.message}"
             self.lost += [*plan.lost, Entry("branch", text, ref)]
@@ -324,10 +324,12 @@ class _Run:
 
     def _branch_of(self, tag: str, file: ObjectId, plan: Plan) -> bool:
         """Points a new branch to the commit of a plan, which repairs the snapshot of a tag. Returns whether that can be written."""
-        written = None if self._dry_run else self._write(f"tag {tag}", plan)
-        if written is not None or self._dry_run:
-            self._name_repair(tag, file, b"" if written is None else written.id)
-        return written is not None or self._dry_run
+        encoded = None if self._dry_run else self._encoded(f"tag {tag}", plan)
+        if encoded is not None:
+            self._files.write_new(encoded.new)
+        if encoded is not None or self._dry_run:
+            self._name_repair(tag, file, b"" if encoded is None else encoded.id)
+        return encoded is not None or self._dry_run
 
     def _name_repair(self, tag: str, file: ObjectId, commit: ObjectId) -> None:
         """Points a new branch to a commit that repairs the snapshot of a tag, unless it has one. In a dry run there is no commit."""

@@ -70,14 +70,12 @@ class Branches:
                 snapshot = commit.before
         return False
 
-    def note_unsynced(self, written: Iterable[str], following: str | None = None) -> None:
-        """Records what a crash of the machine may lose: keys that exist, and the key of a branch file that is written next."""
-        self._unsynced |= dict.fromkeys(written, False)
-        if following is not None:
-            self._unsynced[following] = True
+    def note_unsynced(self, keys: Iterable[str], *, exist: bool = True) -> None:
+        """Records keys that a crash of the machine may lose. exist: False if they are written next"""
+        self._unsynced |= dict.fromkeys(keys, not exist)
 
     def sync(self, store: Store) -> None:
-        """Syncs all recorded keys. A commit that has to survive a crash must not refer to them before. A branch file that does not exist yet stays recorded.
+        """Syncs all recorded keys. A commit that has to survive a crash must not refer to them before. Keys that are written next stay recorded.
         Raises StoreError; then all keys stay recorded.
 
         The system reports a failed write once, and then treats the data as written. So after such an error every later call raises, and no durable commit

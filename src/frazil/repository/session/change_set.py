@@ -333,6 +333,18 @@ class ChangeSet:
         other.packs = self.packs
         return other
 
+    def follows(self, base: Nodes) -> ChangeSet | None:
+        """The same changes on a base that differs only in other chunks, if they are of chunks alone, and none is removed: then each makes a difference there,
+        too. Else None. This change set is no longer used."""
+        other = self.rebased(base, lambda path: path)
+        for change in self:
+            node = base.get(change.node.path)
+            if not isinstance(node, NodeSnapshot) or (change.references is not None and change.references.has_removed):
+                return None
+            other.nodes[change.key] = moved = NodeChange(change.key, node, node)
+            other._paths[node.path], moved.references = change.key, change.references
+        return other
+
     def copy(self) -> ChangeSet:
         """A copy with the same changes. Pending bytes are shared, as they are never changed."""
         other = ChangeSet(self.base, NodeKeys(self.keys.paths))

@@ -172,6 +172,11 @@ class ChangedReferences:
         """All rows, in the order in which they were set."""
         return self._columns.pick(slice(self.count))
 
+    @property
+    def has_removed(self) -> bool:
+        """Whether a row, current or superseded, is of a removed chunk."""
+        return REMOVED in self._columns.kinds[: self.count]
+
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates. Returns the numbers of their rows."""
         added = len(rows.coordinates)

@@ -17,6 +17,7 @@ from frazil import _kernel
 from frazil.stores.local.system_errors import NOWHERE, refused
 from frazil.stores.values import (
     ABSENT_KEY,
+    CREATE_LAST,
     FOLDER,
     FOUND,
     Columns,
@@ -36,6 +37,7 @@ _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
 NO_VERSION: Final[Version] = b"\xff" * 24  # the version of a missing file
 _CREATE_ONLY: Final[Version] = b"\1"  # the kernel's form of CREATE_ONLY
+_CREATE_LAST: Final[Version] = b"\2"
 _CLOCK_STEP_NS = 50_000_000  # the clock for time stamps may not advance for some milliseconds
 _WHOLE_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
@@ -88,7 +90,7 @@ def raw(rows: Columns) -> bytes:
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; an invalid version of this store becomes that of a missing file."""
     if isinstance(version, CreateOnly):
-        return _CREATE_ONLY
+        return _CREATE_LAST if version is CREATE_LAST else _CREATE_ONLY
     return version if version is None or len(version) in {0, 24} else NO_VERSION
 
 

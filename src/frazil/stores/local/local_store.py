@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -38,6 +38,8 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.retry import FREE_FILES, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
+    CREATE_LAST,
+    CREATE_ONLY,
     NO_KEYS,
     PAGE,
     UNKNOWN,
@@ -52,9 +54,11 @@ from frazil.stores.values import (
     Sources,
     Version,
     no_names,
+    pieces_of,
 )
 
 if TYPE_CHECKING:
+    from frazil._kernel import Buffer
     from frazil.stores.local import case_folding, leftovers, new_files
 else:
     case_folding = LateModule("frazil.stores.local.case_folding")
@@ -272,6 +276,18 @@ class LocalStore(Store):
                 done = False if isinstance(expect[i], CreateOnly) and code not in REMOTE else None
                 raise refused("cannot be written", code, names[i], done=done)
         return answers
+
+    def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
+        """As Store says: all in one call of the kernel, which syncs the files together, unless a subclass writes in another way."""
+        names = [*others, key]
+        if len(names) > _FOR_ONE_THREAD or type(self).put_many is not LocalStore.put_many:
+            return super()._create_after(others, key, value)
+        expect = [*[CREATE_ONLY] * len(others), CREATE_LAST]
+        try:
+            return self.put_many(names, pieces_of([*others.values(), value]), expect)[-1]
+        except StoreError as error:
+            error.done = error.done if error.key == key else False
+            raise
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
         """Writes a value without locks; one part at a time is in memory."""
