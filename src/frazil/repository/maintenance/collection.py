@@ -27,6 +27,7 @@ from frazil.repository.maintenance.condemned import (
 )
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
+from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
@@ -41,7 +42,7 @@ _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 _RESTORE: Final = (
     "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
-    "accept_loss=True collects if the loss is accepted"
+    "accept_loss=True collects once if the loss is accepted, and of a repair, so that later collections work"
 )
 
 
@@ -146,9 +147,8 @@ def _collect(
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
     stored_marks = load_marks(files)
-    reachable, marks, lost = _mark(
-        files, stored_marks, listed, progress, saves=run is not None, accept_loss=accept_loss
-    )
+    given_up = None if accept_loss else lost_chunks(files, records)
+    reachable, marks, lost = _mark(files, stored_marks, listed, progress, given_up, saves=run is not None)
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
     doomed = _those_among(dead, old) if clock.wait else dict(dead)
@@ -157,7 +157,7 @@ def _collect(
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
         held = _hold_branches(files)
-        reachable, marks, lost = _mark(files, marks, listed, progress, saves=False, accept_loss=accept_loss)
+        reachable, marks, lost = _mark(files, marks, listed, progress, given_up, saves=False)
         dead = _dead(listed, reachable)
         doomed = _those_among(doomed, dead)
     sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
@@ -195,25 +195,26 @@ def _mark(
     marks: Marks,
     listed: dict[ObjectKind, Listed],
     progress: Progress,
+    given_up: Ids | None,
     *,
     saves: bool,
-    accept_loss: bool,
 ) -> tuple[Reachable, Marks, int]:
-    """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are any, unless their loss
-    is accepted: if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
+    """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are others than those given
+    up (None: any may be missing): if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
     lost, tries = NO_IDS, _TRIES
     while True:
         reachable, marks = mark(files, marks, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
         tries -= 1
-        if accept_loss or not tries or among(lost, before).all():
+        unknown = NO_IDS if given_up is None else without(lost, given_up)
+        if not len(unknown) or not tries or among(lost, before).all():
             break
         # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
         marks = NO_MARKS
-    if len(lost) and not accept_loss:
-        (first,) = next(_names("chunks", lost[:1]))
+    if len(unknown):
+        (first,) = next(_names("chunks", unknown[:1]))
         raise FormatError(
-            f"chunk files that branches or tags lead to are missing: {len(lost):,}, the first is {first}",
+            f"chunk files that branches or tags lead to are missing: {len(unknown):,}, the first is {first}",
             key=files.key(first),
             hint=_RESTORE,
         )

@@ -14,7 +14,7 @@ from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join
 from frazil.repository.maintenance.listed import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
@@ -41,28 +41,32 @@ class ChunkFiles:
 
     ids      sorted;  sizes: int64[n], bytes
     used     bool[n]: files that have a reference
-    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)"""
+    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)
+    missing  the files that manifests have named so far, and that are not listed"""
 
-    __slots__ = ("damaged", "ids", "sizes", "used")
+    __slots__ = ("damaged", "ids", "missing", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
         self.ids, self.sizes = listed.ids, listed.sizes
         self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
+        self.missing = NO_IDS
 
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
         there, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
         damaged = np.zeros(manifest.size, np.bool_)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
+        ids = id_column(manifest.ids[rows])
         if rows.size and len(self.ids):
-            ids = id_column(manifest.ids[rows])
             at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
             sizes = self.sizes[at]
             there[rows] = self.ids[at] == ids
             ends[rows] = sizes
             damaged[rows] = there[rows] & self.damaged[at]
             self.used[at[there[rows]]] = True
+        if not there[rows].all():
+            self.missing = join([self.missing, ids[~there[rows]]])
         return ChunkStates(there, ends, damaged)
 
 
