@@ -196,6 +196,22 @@ def test_something_else_in_the_place_of_a_branch_or_tag(
     assert repo.lookup(name.split()[1]) == second
 
 
+@pytest.mark.parametrize("put", INSTEAD.values(), ids=INSTEAD)
+@pytest.mark.parametrize("name", ["refs", "refs/branch.main", "refs/branch.main/ZZZZZZZZ.json"])
+def test_something_else_in_the_place_of_main(tmp_path: Path, name: str, put: Callable[[Path], object]) -> None:
+    """The error says what is there, not that there is no repository; and no new one is created."""
+    location = tmp_path / "r"
+    frazil.Repository.create(location, durable=False)
+    path = location / name
+    path.rename(tmp_path / "elsewhere")
+    put(path)
+    for look in (frazil.Repository.open, frazil.Repository.exists, frazil.Repository.create):
+        with pytest.raises(FormatError, match="is replaced by a link") as caught:
+            look(location)
+        assert (caught.value.key or "").startswith("refs")
+        assert caught.value.hint
+
+
 @pytest.mark.parametrize("consent", ["tips", "older", "accept_loss"])
 def test_a_repair_with_a_consent_again(tmp_path: Path, consent: str) -> None:
     """It finds nothing to do: what it kept of damaged tips stays where it is, and a tag with the snapshot of a branch has its own branch from the beginning."""

@@ -14,7 +14,7 @@ from frazil.formats.alpha.node_values import read_id
 from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
-from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.msgpack import RESTORE, Fields, Packed, Reader, checked, pack, write_array, write_value
 from frazil.formats.nodes import Nodes
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
@@ -63,7 +63,7 @@ class SnapshotFile(Record):
 def check_format(data: bytes, key: str | None) -> None:
     """Refuses empty files, and files of later versions of Icechunk, which it names. Raises FormatError."""
     if not data:
-        raise FormatError("the file is empty", key=key, hint="restore it from a copy, or `frazil repo repair`")
+        raise FormatError("the file is empty", key=key, hint=RESTORE)
     for start, by in _STARTS:
         if data.startswith(start):
             error = FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)

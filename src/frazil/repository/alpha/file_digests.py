@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from frazil import _kernel
 from frazil.errors import FormatError
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, ObjectId, decode_id
+from frazil.formats.msgpack import RESTORE
 from frazil.repository.alpha.snapshot_flags import has_file_digests
 
 if TYPE_CHECKING:
@@ -47,8 +48,5 @@ class FileDigests:
             raise FormatError(
                 "the file has other bytes than were written: it is damaged, or another one is in its place",
                 key=key,
-                hint=_HINT,
+                hint=RESTORE,
             )
-
-
-_HINT: Final = "restore it from a copy of the repository, or `frazil repo repair`"

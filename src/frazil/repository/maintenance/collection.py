@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -77,6 +78,9 @@ def collect(
     store.require("listable")
     refuse_unread_refs(files)
     list_records(files)  # before anything is written there
+    if store.capabilities.local:  # the newest file of a branch may be hidden by a link in its place
+        for tip in heads(files):
+            files.check_next(tip)
     if dry_run:
         # this clock may be wrong, but a dry run removes nothing
         try:
@@ -246,14 +250,24 @@ def _names(kind: ObjectKind, ids: Ids) -> Iterator[list[str]]:
 
 
 def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) -> int:
-    """The bytes of some of the listed objects."""
+    """The bytes of some of the listed objects, without those that cannot be looked up: they can still be removed."""
     if listed.sizes is not None:
         return int(listed.sizes[listed.ids.searchsorted(ids)].sum())
     total = 0
     for names in _names(kind, ids):
-        found = files.store.sizes([files.key(name) for name in names])
+        keys = [files.key(name) for name in names]
+        try:
+            found = files.store.sizes(keys)
+        except StoreError:
+            found = np.array([_size(files, key) for key in keys], np.int64)
         total += int(found[found > 0].sum())
     return total
+
+
+def _size(files: RepositoryFormat, key: str) -> int:
+    with suppress(StoreError):
+        return int(files.store.sizes([key])[0])
+    return 0
 
 
 def _with_rescued(
