@@ -106,6 +106,10 @@ class Files:
         cached = self._cached_snapshot(snapshot_key(file))
         return self.read_snapshot(file) if cached is None else cached
 
+    def is_changed(self, snapshot: ObjectId) -> bool:
+        """As RepositoryFormat.is_changed."""
+        return self._digests is not None and snapshot in self._digests.changed
+
     def read_snapshot(self, file: ObjectId) -> SnapshotFile:
         """As snapshot, but always read from the store."""
         name = snapshot_key(file)
@@ -131,7 +135,7 @@ class Files:
                 hint=RESTORE,
             )
         if self._digests is not None:
-            self._digests.add(snapshot)
+            self._digests.add(file, snapshot, data)
         return snapshot
 
     def _cached_snapshot(self, name: str) -> SnapshotFile | None:

@@ -197,7 +197,9 @@ class _Run:
             self._sound.add(tip.snapshot)
             return True
         if snapshot is None or any(problem.kind == "snapshot" for problem in problems):
-            self._replace_tip(name, tip, whole=False)
+            changed = snapshot is not None and self._files.is_changed(tip.snapshot)
+            if not (changed and keeps_damage(self._files, tip)):
+                self._replace_tip(name, tip, whole=changed)
             return True
         plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
         if plan.lost and self._consents.tips and not self._consents.accept_loss:
