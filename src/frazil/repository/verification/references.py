@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join
+from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join, octets
 from frazil.repository.maintenance.listed import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
@@ -26,6 +26,7 @@ from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.values import Columns
 
 _MANIFESTS: Final = 16  # read in one batch
+_NAMED: Final = 3  # chunk files that the text of a problem names
 
 
 class ChunkStates(Record):
@@ -153,6 +154,12 @@ class References:
                 text = "several manifests of the array have these chunks, and programs differ in which one they read"
                 self._found.add("reference", text, subject, None, sorted_coordinates(twice))
 
+    def _names(self, manifest: Manifest, rows: Columns) -> str:
+        """The keys of the chunk files of some rows, as far as there is room."""
+        ids = join([id_column(manifest.ids[rows])])
+        names = [self._files.key(f"chunks/{text}") for text in encode_ids(octets(ids[:_NAMED]))]
+        return f": {', '.join(names)}" + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
+
     def _key(self, file: ObjectId) -> str:
         return self._files.key(f"manifests/{encode_id(file)}")
 
@@ -164,7 +171,9 @@ class References:
             rows, chunks = self._check_positions(file, manifest, use, rows, chunks)
             self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
             for fault in faults(manifest, rows, states):
-                self._add_problem(fault.kind, fault.text, use, file, chunks, fault.wrong)
+                if fault.wrong.any():
+                    text = fault.text + (self._names(manifest, rows[fault.wrong]) if fault.sound else "")
+                    self._add_problem(fault.kind, text, use, file, chunks, fault.wrong)
             if self._virtual_files is not None:
                 for text, wrong in self._virtual_files.faults(manifest, rows):
                     self._add_problem("virtual", text, use, file, chunks, wrong)
