@@ -232,7 +232,13 @@ CHANGES: Final[dict[str, Callable[[frazil.Repository, Path], object]]] = {
     "repair all": _repair(older=True, accept_loss=True, tips=True, history=True, decode=True),
 }
 OPERATIONS: Final = READS | CHANGES
-MOVES: Final = ("reset", "delete", "repair tips", "repair all")  # branches may go back
+MOVES: Final = (
+    "reset",
+    "delete",
+    "repair tips",
+    "repair history",
+    "repair all",
+)  # branches may go back, or their histories may end after the former tip
 COPIES: Final = ("commit", "commit dev", "fork")
 NO_TRACE: Final = (
     "removed",
