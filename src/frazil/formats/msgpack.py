@@ -47,6 +47,7 @@ _HEADS: Final = [
     *[(_MAP, 0, width) for width in (2, 4)],
     *[(_INTEGER, number, 0) for number in range(-32, 0)],
 ]
+RESTORE: Final = "restore it from a copy of the repository, or `frazil repo repair`"  # a damaged file
 _END: Final = ("the end of the file", 0, 0)
 _KINDS: Final = [kind for kind, _, _ in _HEADS]
 
@@ -62,6 +63,7 @@ class Reader:
 
     def fail(self, message: str, at: int | None = None, hint: str | None = None) -> FormatError:
         """The error for the value at `at` (None: at the reader's offset)."""
+        hint = hint or (None if self.key is None else RESTORE)
         return FormatError(f"{message}, at byte {self.at if at is None else at}", key=self.key, hint=hint)
 
     def finish(self, label: str) -> None:

@@ -335,6 +335,9 @@ class RepositoryFormat(Protocol):
     def ancestor_at(self, snapshot: ObjectId, steps: int) -> ObjectId | None:
         """The ancestor a number of commits before a snapshot; None if it does not exist, if finding it is slow, and for negative steps."""
 
+    def is_changed(self, snapshot: ObjectId) -> bool:
+        """Whether a snapshot that was read has other bytes than were written, as its digest says. Only for `uncached`; False if it has no digest."""
+
     def history_fault(self, snapshot: ObjectId) -> str | None:
         """What is wrong with the history in the file of a snapshot itself, even if later files are right; None if nothing is, or if the missing ancestors have
         expired. Raises NotFoundError, FormatError."""

@@ -352,6 +352,9 @@ class MemoryFormat(AlphaSnapshots):
         if self._update(change, lambda state: None if name in state.tags else _tip(state, MAIN)).outcome == UNKNOWN:
             raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
 
+    def is_changed(self, snapshot: ObjectId) -> bool:
+        return False
+
     def history_fault(self, snapshot: ObjectId) -> str | None:
         self.snapshot(snapshot)  # does not check the snapshots before it
         return None

@@ -224,3 +224,54 @@ def test_a_bucket(kind: str, request: pytest.FixtureRequest, monkeypatch: pytest
     assert set(store.list_prefix("")) == before
     assert frazil.Repository.open(url).garbage_collect(now=True, accept_loss=True, dry_run=True).removed["chunks"] == 3
     assert store.get(chunk) is not None
+
+
+@formats
+def test_a_loss_that_a_repair_recorded(create: Create) -> None:
+    """Older snapshots keep referring to the file. Collections work again, and are still refused for any other missing file."""
+    store = MemoryStore()
+    repo = create(store)
+    fill_with_garbage(repo)
+    dead = opened(store).verify().orphan_ids["chunks"]
+    gone, other, *_ = sorted(key for key in store.list_prefix("chunks/") if key.removeprefix("chunks/") not in dead)
+    value, kept = store.get(gone) or b"", store.get(other) or b""
+    store.erase(gone)
+    for consents in ({}, {"older": True}, {"accept_loss": True, "dry_run": True}):
+        opened(store).repair(**consents)  # type: ignore[arg-type]
+        with pytest.raises(FormatError, match="are missing: 1, "):
+            opened(store).garbage_collect()
+    opened(store).repair(accept_loss=True)
+    first = opened(store).garbage_collect()
+    assert (first.missing, first.condemned["chunks"]) == (1, 2)
+    assert len(records(store, "lost")) == 1
+    store.erase(other)
+    let_pass(store)
+    with pytest.raises(FormatError, match="are missing: 1, ") as caught:
+        opened(store).garbage_collect()
+    assert caught.value.key == other
+    store.set(other, kept)
+    assert opened(store).garbage_collect().removed["chunks"] == 2
+    opened(store).repair(accept_loss=True)
+    assert len(records(store, "lost")) == 1
+    store.set(gone, value)
+    assert opened(store).garbage_collect().missing == 0
+    assert opened(store).verify(decode=True).ok
+
+
+def test_a_damaged_record_of_losses() -> None:
+    """Collections are refused as before, and a repair with the consent records the losses again."""
+    store = MemoryStore()
+    fill_with_garbage(frazil.Repository.create(store, chunk_packing="off"))
+    dead = opened(store).verify().orphan_ids["chunks"]
+    store.erase(min(key for key in store.list_prefix("chunks/") if key.removeprefix("chunks/") not in dead))
+    opened(store).repair(accept_loss=True)
+    (record,) = records(store, "lost")
+    store.set(record, (store.get(record) or b"")[:-1])
+    assert [problem.key for problem in opened(store).verify().problems if problem.kind == "collection"] == [record]
+    with pytest.raises(FormatError) as caught:
+        opened(store).garbage_collect()
+    assert caught.value.key == record
+    assert "remove this file" in (caught.value.hint or "")
+    opened(store).repair(accept_loss=True)
+    store.erase(record)
+    assert opened(store).garbage_collect().missing == 1

@@ -196,6 +196,22 @@ def test_something_else_in_the_place_of_a_branch_or_tag(
     assert repo.lookup(name.split()[1]) == second
 
 
+@pytest.mark.parametrize("put", INSTEAD.values(), ids=INSTEAD)
+@pytest.mark.parametrize("name", ["refs", "refs/branch.main", "refs/branch.main/ZZZZZZZZ.json"])
+def test_something_else_in_the_place_of_main(tmp_path: Path, name: str, put: Callable[[Path], object]) -> None:
+    """The error says what is there, not that there is no repository; and no new one is created."""
+    location = tmp_path / "r"
+    frazil.Repository.create(location, durable=False)
+    path = location / name
+    path.rename(tmp_path / "elsewhere")
+    put(path)
+    for look in (frazil.Repository.open, frazil.Repository.exists, frazil.Repository.create):
+        with pytest.raises(FormatError, match="is replaced by a link") as caught:
+            look(location)
+        assert (caught.value.key or "").startswith("refs")
+        assert caught.value.hint
+
+
 @pytest.mark.parametrize("consent", ["tips", "older", "accept_loss"])
 def test_a_repair_with_a_consent_again(tmp_path: Path, consent: str) -> None:
     """It finds nothing to do: what it kept of damaged tips stays where it is, and a tag with the snapshot of a branch has its own branch from the beginning."""
@@ -387,8 +403,8 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
         changes += [
             lambda: repo.expire(older_than=timedelta(0)),
             lambda: list(repo.history()),
-            lambda: repo.repair(history=True),
         ]
+        assert any(key in entry.text for entry in repo.repair(history=True).lost)
     for change in changes:
         with pytest.raises(FormatError) as caught:
             change()
@@ -400,6 +416,22 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
     repo = frazil.Repository.open(location)
     assert repo.verify(decode=True).ok
     assert len(list(repo.history())) == 2
+
+
+def test_a_damaged_record_of_an_expiry(tmp_path: Path) -> None:
+    """The rest is repaired, and the report names the record."""
+    repo = filled(tmp_path / "r")
+    repo.expire(older_than=timedelta(0), keep_last=2)
+    record = newest(tmp_path / "r", "gc/expired")
+    value = record.read_bytes()
+    record.write_bytes(value[:-1])
+    newest(tmp_path / "r", "attributes").unlink()
+    done = frazil.Repository.open(tmp_path / "r").repair(history=True, accept_loss=True)
+    assert list(done.commits) == ["main"]
+    assert [f"gc/expired/{record.name}" in entry.text for entry in done.lost if entry.kind == "history"] == [True]
+    assert {problem.kind for problem in done.after} >= {"expiry"}
+    record.write_bytes(value)
+    assert frazil.Repository.open(tmp_path / "r").repair(history=True).ok
 
 
 def test_hints_name_the_options_that_repair_more(tmp_path: Path) -> None:

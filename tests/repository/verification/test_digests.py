@@ -195,3 +195,43 @@ def test_repositories_without() -> None:
     for _ in range(2):
         again = frazil.Repository.open_or_create(store, chunk_digests="crc32c")
         assert again.verify(digests=True).ok
+
+
+def test_a_changed_letter_in_a_snapshot() -> None:
+    """Attributes, messages and shapes are in snapshots, and no id of a snapshot ends in a digest: it contains one."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_digests="crc32c")
+    for number in range(3):
+        with repo.transaction(message=f"commit {number}") as root:
+            root.attrs["unit"] = f"metre {number}"
+    ids = [one.id for one in repo.history()]
+    assert repo.verify().ok
+    for identity in ids[:3]:
+        key = f"snapshots/{identity}"
+        value = store.get(key) or b""
+        for text in (b"metre", b"commit"):
+            store.set(key, value[: (at := value.rfind(text))] + b"M" + value[at + 1 :])
+            found = frazil.Repository.open(store).verify()
+            assert ("snapshot", identity, key) in {(one.kind, one.snapshot, one.key) for one in found.problems}
+            store.set(key, value)
+    tip = f"snapshots/{ids[0]}"
+    value = store.get(tip) or b""
+    store.set(tip, value.replace(b"metre", b"Metre"))
+    assert frazil.Repository.open(store).repair().created == {"main-repaired": ids[1]}
+    done = frazil.Repository.open(store).repair(tips=True)
+    assert (dict(done.moved), done.created["main-damaged"]) == ({"main": ids[1]}, ids[0])
+    again = frazil.Repository.open(store).repair(tips=True)
+    assert (dict(again.moved), dict(again.created)) == ({}, {})
+    store.set(tip, value)
+    assert frazil.Repository.open(store).verify(digests=True).ok
+
+
+def test_a_snapshot_without_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions before digests of snapshots wrote none; the commits that follow have one."""
+    store = MemoryStore()
+    with monkeypatch.context() as patch:
+        patch.setattr("frazil.repository.alpha.snapshot_flags.DIGEST_FLAG", "frazil.other")
+        repo = frazil.Repository.create(store, chunk_digests="crc32c")
+    with repo.transaction(message="first") as root:
+        root.attrs["x"] = 1
+    assert frazil.Repository.open(store).verify().ok

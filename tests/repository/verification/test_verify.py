@@ -399,3 +399,19 @@ def test_files_of_collections(create: Create) -> None:
         store.erase(key)
     assert repo.verify().ok
     assert repo.garbage_collect().condemned["chunks"] == 2
+
+
+def test_missing_chunk_files_are_named() -> None:
+    """So that a user can put them back from a copy."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    with repo.transaction(message="x") as root:
+        root.create_array("a", data=np.zeros((5, 1000)) + 1, chunks=(1, 1000), codecs=[])
+    keys = sorted(store.list_prefix("chunks/"))
+    store.erase(keys[1])
+    (problem,) = frazil.Repository.open(store).verify().problems
+    assert problem.text == f"chunk files are missing: {keys[1]}"
+    for key in keys:
+        store.erase(key)
+    (problem,) = frazil.Repository.open(store).verify().problems
+    assert problem.text == f"chunk files are missing: {', '.join(keys[:3])} and 2 more"

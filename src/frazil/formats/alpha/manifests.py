@@ -14,6 +14,7 @@ from frazil.formats.alpha.manifest_flags import read_flags, write_flags
 from frazil.formats.alpha.snapshots import check_format
 from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import Manifest, columns_of, order_manifest
+from frazil.formats.msgpack import RESTORE
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -31,11 +32,9 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     check_format(bytes(memoryview(data)[:_START]), key)
     columns, failures = _kernel.decode_manifest(data)
     for position, _, text in failures:
-        raise FormatError(f"{text}, at byte {position}", key=key)
-    flags, *columns_left = [memoryview(column) for column in columns]
-    arrays = {
-        name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), columns_left, strict=True)
-    }
+        raise FormatError(f"{text}, at byte {position}", key=key, hint=RESTORE)
+    flags, *rest = [memoryview(column) for column in columns]
+    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), rest, strict=True)}
     arrays["ids"] = arrays["ids"].reshape(-1, ID_BYTES)
     flags_read, checks = read_flags(bytes(flags), key)
     return Manifest._make((flags_read, *arrays.values(), checks))

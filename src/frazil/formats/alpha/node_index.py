@@ -13,7 +13,7 @@ from frazil import _kernel
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
-from frazil.formats.msgpack import Packed, Reader
+from frazil.formats.msgpack import RESTORE, Packed, Reader
 from frazil.formats.nodes import (
     ArrayData,
     AttributesReference,
@@ -234,7 +234,9 @@ def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[
     bytes end too early, or a key is not text."""
     paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
-        raise FormatError(f"the nodes of a snapshot are inconsistent: {text}, at byte {position}", key=key)
+        raise FormatError(
+            f"the nodes of a snapshot are inconsistent: {text}, at byte {position}", key=key, hint=RESTORE
+        )
     return paths, rows, end, distinct
 
 

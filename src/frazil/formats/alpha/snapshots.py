@@ -8,18 +8,22 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from frazil import _kernel
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import read_id
 from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import CRC_BYTES, ObjectId, encode_id
 from frazil.formats.json_values import Json
-from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.msgpack import RESTORE, Fields, Packed, Reader, checked, pack, write_array, write_value
 from frazil.formats.nodes import Nodes
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 
 FORMAT_VERSION: Final = 0
+DIGEST_FLAG: Final = (
+    "frazil.snapshot_digest"  # CRC-32C of the bytes of the file after its flags, the highest byte first
+)
 
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
@@ -63,7 +67,7 @@ class SnapshotFile(Record):
 def check_format(data: bytes, key: str | None) -> None:
     """Refuses empty files, and files of later versions of Icechunk, which it names. Raises FormatError."""
     if not data:
-        raise FormatError("the file is empty", key=key, hint="restore it from a copy, or `frazil repo repair`")
+        raise FormatError("the file is empty", key=key, hint=RESTORE)
     for start, by in _STARTS:
         if data.startswith(start):
             error = FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)
@@ -144,17 +148,11 @@ def encode_and_index(
     """The bytes of a snapshot file, and the snapshot as decoding them would return it: the next write copies its nodes. Raises InvalidInputError for what the
     format cannot hold.
 
-    infos  a cache of ancestors from one snapshot to the next, which is extended"""
-    flags = {name: Packed(value) for name, value in snapshot.flags.items()}
+    infos  a cache of ancestors from one snapshot to the next, which is extended
+    A DIGEST_FLAG gets its value here."""
     total = checked(snapshot.total_parents, _U32, "the number of ancestors")
     count = len(snapshot.history) & _U16  # the library of that time lets it wrap around, too
     head = bytearray()
-    write_array(head, len(_FIELDS))
-    for value in (
-        FORMAT_VERSION,
-        flags,
-    ):
-        write_value(head, value)
     for files in (snapshot.manifest_files, snapshot.attribute_files):
         write_array(head, len(files))
         for file in files:
@@ -167,8 +165,25 @@ def encode_and_index(
         head += packed.get(info) or _packed_info(info, packed)
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
-    data = b"".join((head, encode_nodes(snapshot.nodes)))
-    return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(head), key))
+    nodes, start = encode_nodes(snapshot.nodes), bytearray()
+    if DIGEST_FLAG in snapshot.flags:
+        digest = pack(_kernel.crc32c(nodes, _kernel.crc32c(head)).to_bytes(CRC_BYTES, "big"))
+        snapshot = snapshot._replace(flags={**snapshot.flags, DIGEST_FLAG: digest})
+    write_array(start, len(_FIELDS))
+    write_value(start, FORMAT_VERSION)
+    write_value(start, {name: Packed(value) for name, value in snapshot.flags.items()})
+    data = b"".join((start, head, nodes))
+    return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(start) + len(head), key))
+
+
+def differs_from_digest(snapshot: SnapshotFile, data: bytes) -> bool:
+    """Whether a file of a snapshot with a digest has other bytes after its flags than were written."""
+    reader = Reader(data, None)
+    reader.array("a snapshot")
+    _read_version(reader, "the version")
+    _read_flags(reader, "the flags")
+    digest = pack(_kernel.crc32c(memoryview(data)[reader.at :]).to_bytes(CRC_BYTES, "big"))
+    return snapshot.flags.get(DIGEST_FLAG, digest) != digest
 
 
 @lru_cache(_MOST_FILES)

@@ -53,7 +53,7 @@ from frazil.repository.alpha.reference_files import (
 from frazil.repository.alpha.reference_names import checked_ref, is_refused, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
-from frazil.repository.replaced_files import files_alone
+from frazil.repository.replaced_files import files_alone, refuse_replaced
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
@@ -273,12 +273,17 @@ def put_next(
 
 
 def exists(files: Files) -> bool:
-    """Whether there is a repository, that is, a branch `main`. Its files are not read."""
+    """Whether there is a repository, that is, a branch `main`. Its files are not read. Raises FormatError if something else is in their place."""
     folders = _folders(files, "branch", MAIN)
     # the first file of a branch is never removed: if a look-up costs no request, it replaces the listing
-    if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
+    with files_alone():
+        if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
+            return True
+    if any(_newest(files, folder) is not None for folder in folders):
         return True
-    return any(_newest(files, folder) is not None for folder in folders)
+    refuse_replaced(files.store, [files.key(REFS[:-1])])
+    refuse_blocked(files, folders, lambda name: parse_sequence(name) is not None)
+    return False
 
 
 def require_repository(files: Files) -> None:

@@ -15,6 +15,7 @@ from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
+from frazil.formats.msgpack import RESTORE
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
 from frazil.repository.alpha.snapshot_flags import has_freedoms
@@ -106,6 +107,10 @@ class Files:
         cached = self._cached_snapshot(snapshot_key(file))
         return self.read_snapshot(file) if cached is None else cached
 
+    def is_changed(self, snapshot: ObjectId) -> bool:
+        """As RepositoryFormat.is_changed."""
+        return self._digests is not None and snapshot in self._digests.changed
+
     def read_snapshot(self, file: ObjectId) -> SnapshotFile:
         """As snapshot, but always read from the store."""
         name = snapshot_key(file)
@@ -128,10 +133,10 @@ class Files:
             raise FormatError(
                 f"a snapshot file has the content of another snapshot: it says that its id is {encode_id(own)}",
                 key=key,
-                hint="restore it from a copy of the repository, or `frazil repo repair`",
+                hint=RESTORE,
             )
         if self._digests is not None:
-            self._digests.add(snapshot)
+            self._digests.add(file, snapshot, data)
         return snapshot
 
     def _cached_snapshot(self, name: str) -> SnapshotFile | None:
@@ -263,8 +268,8 @@ class Files:
 
 _HINTS: Final = {
     "snapshots": "the id is one of another repository, or the snapshot has expired",
-    "manifests": "restore it from a copy of the repository, or `frazil repo repair`, or go back to a snapshot that does not need it",
-    "attributes": "restore it from a copy of the repository, or `frazil repo repair`, or go back to a snapshot that does not need it",
+    "manifests": f"{RESTORE}, or go back to a snapshot that does not need it",
+    "attributes": f"{RESTORE}, or go back to a snapshot that does not need it",
 }
 
 

@@ -124,7 +124,10 @@ def read_reference(store: Store, key: str) -> Ref | None:
 
 
 def check_free_key(store: Store, key: str) -> None:
-    """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Raises StoreError."""
+    """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Only disks have such things; elsewhere this
+    costs no request. Raises StoreError."""
+    if not store.capabilities.local:
+        return
     with files_alone():
         (status,) = store.fetch([key], _HEAD).status
     if status == FOLDER:

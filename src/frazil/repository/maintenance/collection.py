@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from frazil.repository.maintenance.condemned import (
 )
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
+from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
@@ -41,7 +43,7 @@ _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 _RESTORE: Final = (
     "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
-    "accept_loss=True collects if the loss is accepted"
+    "accept_loss=True collects once if the loss is accepted, and of a repair, so that later collections work"
 )
 
 
@@ -76,6 +78,9 @@ def collect(
     store.require("listable")
     refuse_unread_refs(files)
     list_records(files)  # before anything is written there
+    if store.capabilities.local:  # the newest file of a branch may be hidden by a link in its place
+        for tip in heads(files):
+            files.check_next(tip)
     if dry_run:
         # this clock may be wrong, but a dry run removes nothing
         try:
@@ -146,9 +151,8 @@ def _collect(
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
     stored_marks = load_marks(files)
-    reachable, marks, lost = _mark(
-        files, stored_marks, listed, progress, saves=run is not None, accept_loss=accept_loss
-    )
+    given_up = None if accept_loss else lost_chunks(files, records)
+    reachable, marks, lost = _mark(files, stored_marks, listed, progress, given_up, saves=run is not None)
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
     doomed = _condemned_among(dead, old) if clock.wait else dict(dead)
@@ -157,7 +161,7 @@ def _collect(
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
         held_branches = _hold_branches(files)
-        reachable, marks, lost = _mark(files, marks, listed, progress, saves=False, accept_loss=accept_loss)
+        reachable, marks, lost = _mark(files, marks, listed, progress, given_up, saves=False)
         dead = _dead(listed, reachable)
         doomed = _condemned_among(doomed, dead)
     sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
@@ -195,25 +199,26 @@ def _mark(
     marks: Marks,
     listed: dict[ObjectKind, Listed],
     progress: Progress,
+    given_up: Ids | None,
     *,
     saves: bool,
-    accept_loss: bool,
 ) -> tuple[Reachable, Marks, int]:
-    """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are any, unless their loss
-    is accepted: if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
+    """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are others than those given
+    up (None: any may be missing): if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
     lost, tries = NO_IDS, _MARKINGS
     while True:
         reachable, marks = mark(files, marks, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
         tries -= 1
-        if accept_loss or not tries or among(lost, before).all():
+        unknown = NO_IDS if given_up is None else without(lost, given_up)
+        if not len(unknown) or not tries or among(lost, before).all():
             break
         # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
         marks = NO_MARKS
-    if len(lost) and not accept_loss:
-        (first,) = next(_names("chunks", lost[:1]))
+    if len(unknown):
+        (first,) = next(_names("chunks", unknown[:1]))
         raise FormatError(
-            f"chunk files that branches or tags lead to are missing: {len(lost):,}, the first is {first}",
+            f"chunk files that branches or tags lead to are missing: {len(unknown):,}, the first is {first}",
             key=files.key(first),
             hint=_RESTORE,
         )
@@ -245,14 +250,24 @@ def _names(kind: ObjectKind, ids: Ids) -> Iterator[list[str]]:
 
 
 def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) -> int:
-    """The bytes of some of the listed objects."""
+    """The bytes of some of the listed objects, without those that cannot be looked up: they can still be removed."""
     if listed.sizes is not None:
         return int(listed.sizes[listed.ids.searchsorted(ids)].sum())
     total = 0
     for names in _names(kind, ids):
-        found = files.store.sizes([files.key(name) for name in names])
+        keys = [files.key(name) for name in names]
+        try:
+            found = files.store.sizes(keys)
+        except StoreError:
+            found = np.array([_size(files, key) for key in keys], np.int64)
         total += int(found[found > 0].sum())
     return total
+
+
+def _size(files: RepositoryFormat, key: str) -> int:
+    with suppress(StoreError):
+        return int(files.store.sizes([key])[0])
+    return 0
 
 
 def _with_rescued(

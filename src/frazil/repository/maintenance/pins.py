@@ -30,14 +30,16 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
         yield
         return
     files.check_commits()
-    name = new_record("pins")
+    name, begun = new_record("pins"), False
     try:
         write_record(files, name, {"snapshots": id_column([snapshot])})
         _require_kept(files, snapshot, may_be_damaged=may_be_damaged)
+        begun = True
         yield
     except BaseException as error:
         unknown = isinstance(error, CommitUnknownError) or not isinstance(error, FrazilError)
-        if not unknown and not (isinstance(error, StoreError) and error.done is not False):
+        unknown = unknown or (isinstance(error, StoreError) and error.done is not False)
+        if not (begun and unknown):
             files.erase([name])
         raise
     files.erase([name])

@@ -1,7 +1,7 @@
 """The files under gc/ of a repository: columns of ids with a checksum, each written once under its own name. The store reports their age; local clocks are
 never used.
 
-Their writers define what they mean: condemned.py, expired.py, pins.py, marks.py, collection.py."""
+Their writers define what they mean: condemned.py, expired.py, lost.py, pins.py, marks.py, collection.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from frazil.stores.store import Store
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
-Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
+Folder: TypeAlias = Literal["condemned", "expired", "lost", "marks", "pins", "runs"]
 
 FOLDER: Final = "gc/"
 STARTS: Final = "starts"  # the only column of numbers; all others are ids
@@ -33,6 +33,7 @@ _MOST_HEADER: Final = 2**16
 _HINTS: Final[Mapping[Folder, str]] = {
     "condemned": "remove this file while no collection runs: the objects that it names are condemned again",
     "expired": "restore it from a copy; nothing was removed",
+    "lost": "remove this file, and repair again with accept_loss=True; nothing was removed",
     "pins": "remove this file while no process creates a branch or a tag; nothing was removed",
 }
 

@@ -18,7 +18,7 @@ class Collected(Record):
     waiting    objects that were condemned before, and have not waited long enough
     leftovers  number of removed files that are no longer needed: lock and temporary files, journals of copies, and files under gc/
     held       branches that got their next number, so that no older commit can arrive any more
-    missing    chunk files that branches and tags lead to and that do not exist; 0 unless accept_loss was given"""
+    missing    chunk files that branches and tags lead to and that do not exist, and whose loss is accepted"""
 
     dry_run: bool
     live: Mapping[str, int]

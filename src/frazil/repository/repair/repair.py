@@ -14,6 +14,7 @@ from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.maintenance.lost import record_lost
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.repair.branches import (
     branch_name,
@@ -55,6 +56,7 @@ def repair(
     if not dry_run:
         files.check_commits()
     checked = check(files, progress, depth)
+    missing = checked.chunk_files.missing
     _refuse_copies(checked)
     before = _decoded(checked, decode)
     run = _Run(files, consents, checked, decode, progress, dry_run=dry_run)
@@ -68,7 +70,10 @@ def repair(
     if run.writes:
         files = files.uncached()
         checked = check(files, progress, depth)
+        missing = checked.chunk_files.missing
         after = _decoded(checked, decode)
+    if consents.accept_loss and not dry_run:
+        record_lost(files, missing)
     tips = {encode_id(tip) for _, tip in checked.tips}
     older = any(problem.snapshot not in {"", *tips} for problem in after)
     done = run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost)
@@ -192,7 +197,9 @@ class _Run:
             self._sound.add(tip.snapshot)
             return True
         if snapshot is None or any(problem.kind == "snapshot" for problem in problems):
-            self._replace_tip(name, tip, whole=False)
+            changed = snapshot is not None and self._files.is_changed(tip.snapshot)
+            if not (changed and keeps_damage(self._files, tip)):
+                self._replace_tip(name, tip, whole=changed)
             return True
         plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
         if plan.lost and self._consents.tips and not self._consents.accept_loss:
@@ -348,7 +355,9 @@ class _Run:
         try:
             expired = set(id_list(expired_ids(self._files)))
         except UNREADABLE as error:
-            raise FormatError(error.message, key=error.key, hint="restore it from a copy") from error
+            text = f"histories are not repaired, as no one can say what has expired: restore {error.key} from a copy; {error.message}"
+            self.lost.append(Entry("history", text, ""))
+            return
         files = self._files.uncached()
         starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
         starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}

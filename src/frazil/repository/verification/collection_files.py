@@ -13,7 +13,7 @@ from frazil.repository.maintenance.records import Folder, list_records, read_rec
 from frazil.repository.verification.report import Findings, Subject
 
 # a lost mark only costs time, and the files of runs have no content
-_NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "pins": ("snapshots",)}
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "lost": ("chunks",), "pins": ("snapshots",)}
 
 
 def check_collection_files(files: RepositoryFormat, found: Findings) -> None:

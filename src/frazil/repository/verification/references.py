@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from frazil.base.record import Record
 from frazil.errors import FormatError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join, octets
 from frazil.repository.maintenance.listed import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
@@ -26,6 +26,7 @@ from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.values import Columns
 
 _MANIFESTS: Final = 16  # read in one batch
+_NAMED: Final = 3  # chunk files that the text of a problem names
 
 
 class ChunkStates(Record):
@@ -41,28 +42,32 @@ class ChunkFiles:
 
     ids      sorted;  sizes: int64[n], bytes
     used     bool[n]: files that have a reference
-    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)"""
+    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)
+    missing  the files that manifests have named so far, and that are not listed"""
 
-    __slots__ = ("damaged", "ids", "sizes", "used")
+    __slots__ = ("damaged", "ids", "missing", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
         self.ids, self.sizes = listed.ids, listed.sizes
         self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
+        self.missing = NO_IDS
 
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
         exists, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
         damaged = np.zeros(manifest.size, np.bool_)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
+        ids = id_column(manifest.ids[rows])
         if rows.size and len(self.ids):
-            ids = id_column(manifest.ids[rows])
             at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
             sizes = self.sizes[at]
             exists[rows] = self.ids[at] == ids
             ends[rows] = sizes
             damaged[rows] = exists[rows] & self.damaged[at]
             self.used[at[exists[rows]]] = True
+        if not exists[rows].all():
+            self.missing = join([self.missing, ids[~exists[rows]]])
         return ChunkStates(exists, ends, damaged)
 
 
@@ -151,6 +156,12 @@ class References:
                 text = "several manifests of the array have these chunks, and programs differ in which one they read"
                 self._found.add("reference", text, subject, None, sorted_coordinates(twice))
 
+    def _names(self, manifest: Manifest, rows: Columns) -> str:
+        """The keys of the chunk files of some rows, as far as there is room."""
+        ids = join([id_column(manifest.ids[rows])])
+        names = [self._files.key(f"chunks/{text}") for text in encode_ids(octets(ids[:_NAMED]))]
+        return f": {', '.join(names)}" + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
+
     def _key(self, file: ObjectId) -> str:
         return self._files.key(f"manifests/{encode_id(file)}")
 
@@ -162,7 +173,9 @@ class References:
             rows, chunks = self._check_positions(file, manifest, use, rows, chunks)
             self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
             for fault in faults(manifest, rows, states):
-                self._add_problem(fault.kind, fault.text, use, file, chunks, fault.wrong)
+                if fault.wrong.any():
+                    text = fault.text + (self._names(manifest, rows[fault.wrong]) if fault.sound else "")
+                    self._add_problem(fault.kind, text, use, file, chunks, fault.wrong)
             if self._virtual_files is not None:
                 for text, wrong in self._virtual_files.faults(manifest, rows):
                     self._add_problem("virtual", text, use, file, chunks, wrong)

@@ -83,6 +83,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
             of_digests = Findings()
             References(files, chunk_files, of_digests).check_all(expected, progress)
             found.problems += [problem for problem in of_digests.problems if problem.kind == "digest"]
+    _find_changed(files, snapshots, found)
     orphans: dict[ObjectKind, Ids] = {}
     if depth.history:
         orphans = {
@@ -161,7 +162,17 @@ def problems_of(
     checked = References(files, chunk_files, found)
     checked.check_all(expected, progress)
     checked.check_disjoint(expected)
+    _find_changed(files, [snapshot], found)
     return tuple(found.problems)
+
+
+def _find_changed(files: RepositoryFormat, snapshots: list[ReachedSnapshot], found: Findings) -> None:
+    """Finds the snapshots that have other bytes than were written, but no other problem, which would say more."""
+    known = {problem.snapshot for problem in found.problems}
+    for snapshot in snapshots:
+        if files.is_changed(snapshot.file) and encode_id(snapshot.file) not in known:
+            text = "it has other bytes than were written, and nothing else shows where"
+            found.add("snapshot", text, snapshot.subject, files.key(f"snapshots/{encode_id(snapshot.file)}"))
 
 
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
