@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import frazil
 from frazil.cli.main import main
-from frazil.cli.output import print_json, print_text
+from frazil.cli.output import binary_output, print_json, print_text
 from frazil.errors import one_line
+from frazil.integrations.files.exports import export_file
 
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r"  # sets the title, clears the screen, reverses the text direction
 HARMLESS = "é \N{SNOWMAN} 𝄞 -_."
@@ -130,3 +134,51 @@ def test_a_tree_is_harmless_in_python_too() -> None:
     text = str(group.tree())
     assert_harmless(text)
     assert text.count("\n") == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_unfinished_file(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array, file = tmp_path / "a.zarr", tmp_path / "out" / "a.h5"
+    frazil.create_array(array, data=np.arange(4))
+    file.parent.mkdir()
+    file.write_bytes(b"old")
+
+    def write(_: object, unfinished: str, *__: object) -> None:
+        Path(unfinished).write_bytes(b"half")
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(export_file, "write_hdf5", write)
+    assert main(["export", str(array), str(file), "--overwrite"]) == 128 + number
+    with pytest.raises(KeyboardInterrupt), binary_output(str(file)) as stream:
+        stream.write(b"half")
+        signal.raise_signal(number)
+    assert [path.read_bytes() for path in file.parent.iterdir()] == [b"old"]
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_a_replaced_output_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"old")
+    file.chmod(0o604)
+    with binary_output(str(file)) as stream:
+        stream.write(b"new")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o604)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [(".csv", b"0,1"), ("x.text", b"[[0 1]"), (".npy", b"\x93NUM"), ("x.CSV", b"0,1"), (".hidden", b"[[0 1]")],
+)
+def test_the_name_of_an_output_gives_its_format(name: str, first: bytes, tmp_path: Path) -> None:
+    frazil.create_array(tmp_path / "a.zarr", data=np.arange(4).reshape(2, 2))
+    assert main(["get", str(tmp_path / "a.zarr"), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_bytes().startswith(first)
+
+
+def test_an_output_is_not_the_name_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frazil.create_array(tmp_path / "a.zarr", data=np.arange(4))
+    assert main(["get", str(tmp_path / "a.zarr"), "-o", f"{tmp_path}/x.csv/"]) == 1
+    assert "is the name of a folder" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()

@@ -46,8 +46,10 @@ def check_destination(
 
 
 def check_output(file: str) -> None:
-    """Refuses the name of an output file inside a repository's folder, or a point in a repository. Raises InvalidInputError."""
+    """Refuses the name of an output file inside a repository's folder, that of a folder, or a point in a repository. Raises InvalidInputError."""
     _refuse_reference(file)
+    if file.endswith(os.sep):
+        raise InvalidInputError(f"{file} is the name of a folder", hint="leave out the slash at the end")
     outer = outer_repository(LocalStore(file), "")
     if outer is not None:
         raise InvalidInputError(

@@ -127,10 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends like this
         return stop.code if isinstance(stop.code, int) else 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        status = stop.args[0] if stop.args else _INTERRUPTED  # another signal: output.ended_by_signals
         if arguments is None:  # as a program: the normal exit waits for running requests
-            os._exit(_INTERRUPTED)
-        return _INTERRUPTED
+            os._exit(status)
+        return int(status)
     except BrokenPipeError:  # the reader of the pipe has closed it
         _silence_stdout()
         return _PIPE_CLOSED

@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from typing import IO
+from contextlib import ExitStack
+from typing import IO, Final
 
 from frazil.api.destinations import check_output
 from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json, dump_json, spelt_out
+from frazil.stores.local.replaced_file import replaced_file
+
+_ENDING: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -78,25 +84,33 @@ def binary_output(path: str | None) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     check_output(path)
+    target = path
     try:
-        with _plain_file(path) if os.path.isfile(path) or not os.path.exists(path) else open(path, "wb") as stream:
-            yield stream
+        with ExitStack() as files:
+            if os.path.isfile(path) or not os.path.exists(path):
+                files.enter_context(ended_by_signals())
+                path = files.enter_context(replaced_file(path))
+            yield files.enter_context(open(path, "wb"))
     except OSError as error:
         if not isinstance(error, FrazilError):  # a FrazilError is about the data that is read
-            error.filename = path
+            error.filename = target
         raise
 
 
 @contextlib.contextmanager
-def _plain_file(path: str) -> Iterator[IO[bytes]]:
-    """A stream to a file beside `path`, which replaces `path` at the end."""
-    path = os.path.realpath(path)
-    part = f"{path}.{os.getpid()}.part"
+def ended_by_signals() -> Iterator[None]:
+    """While a file is written: signals that end the program raise KeyboardInterrupt, which has the exit status, so that the unfinished file is removed. Signals that
+    are ignored, as by nohup, or handled, stay so."""
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in _ENDING if in_main and signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _interrupt)
     try:
-        with open(part, "xb") as stream:
-            yield stream
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(128 + number)

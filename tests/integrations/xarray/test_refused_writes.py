@@ -184,3 +184,36 @@ def test_durations_that_the_stored_units_cannot_express(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="need the units 'hours'"):
         xr.Dataset({"v": ("i", np.array([1, 5], "m8[h]").astype("m8[ns]"))}).frazil.write(tmp_path / "a", mode="r+")
     assert xr.open_dataset(tmp_path / "a", engine="frazil", decode_timedelta=True).equals(days)
+
+
+def _rows(start: int, stop: int) -> xr.Dataset:
+    return xr.Dataset({"a": (("t", "x"), np.ones((stop - start, 2)))}, {"t": np.arange(start, stop)})
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "lengths"),
+    [
+        (_rows(4, 6), {"append_dim": "t"}, "6 in variable 'a' and 4 in 'b'"),
+        (_rows(4, 6).assign(b=("t", [7, 8]), c=("t", [9, 9])), {"append_dim": "t"}, "6 in variable 'a' and 2 in 'c'"),
+        (xr.Dataset({"n": ("t", np.ones(9))}), {"mode": "a"}, "4 in variable 'a' and 9 in 'n'"),
+        (xr.Dataset({"n": ("t", np.ones(2))}), {"mode": "a", "region": {"t": slice(1, 3)}}, "and 2 in 'n'"),
+    ],
+)
+def test_no_write_gives_a_dimension_two_lengths(
+    part: xr.Dataset, options: dict[str, Any], lengths: str, tmp_path: Path
+) -> None:
+    """The write was done, and then no engine of xarray could open the group."""
+    old = _rows(0, 4).assign(b=("t", [1, 2, 3, 4]))
+    old.frazil.write(tmp_path / "a")
+    with pytest.raises(InvalidInputError, match=lengths):
+        part.frazil.write(tmp_path / "a", **options)
+    xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)
+
+
+def test_variables_can_be_added_to_a_group_that_has_two_lengths_already(tmp_path: Path) -> None:
+    group = frazil.create_group(tmp_path / "a")
+    group.create_array("p", data=np.ones(2), dimension_names=["t"])
+    group.create_array("q", data=np.ones(3), dimension_names=["t"])
+    group.create_array("unnamed", data=np.ones(3))
+    xr.Dataset({"a": ("t", np.ones(2))}).frazil.write(tmp_path / "a", mode="a")
+    assert "a" in frazil.open_group(tmp_path / "a")

@@ -8,23 +8,25 @@ from typing import BinaryIO
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.scanned import ScannedArray, bytes_codec, check_shape
 from frazil.metadata.json_text import Json
+from frazil.metadata.registry import CORE_EXTENSIONS
 
-_KINDS = "biufcS"
+_KINDS = "biufcSUmMV"
 
 
 def check_dtype(dtype: np.dtype[np.generic]) -> None:
-    """Raises InvalidInputError for a data type that no scanned array has."""
-    if (
-        dtype.kind not in _KINDS
-        or not dtype.itemsize
-        or (dtype.itemsize > 16 and dtype.kind != "S")
-        or dtype == np.longdouble
-    ):
-        raise InvalidInputError(f"its data type is {dtype}, which has no counterpart in arrays here")
+    """Raises InvalidInputError for a data type that no scanned array has: its elements must be stored as those of an array here, in one byte order."""
+    orders = dtype.newbyteorder("<"), dtype.newbyteorder(">")
+    try:
+        if dtype.kind in _KINDS and dtype.itemsize and dtype in orders:
+            CORE_EXTENSIONS.data_type_from_user(dtype).extension()
+            return
+    except (MetadataError, UnknownExtensionError):
+        pass
+    raise InvalidInputError(f"its data type is {dtype}, which has no counterpart in arrays here")
 
 
 def scan_run(

@@ -45,7 +45,7 @@ class ScannedArray(Record):
     """An array of the file.
 
     path             "group/name"
-    dtype            of the values in the file, with their byte order: NumPy's kinds b, i, u, f, c, S for text of a fixed length, V for structs, and O
+    dtype            of the values in the file, with their byte order: NumPy's kinds b, i, u, f, c, m, M, S and U for text of a fixed length, V for structs and raw bytes, O
                      for text of any length
     codecs           of Zarr v3, in the form of documents, in the order of encoding
     fill_value       of dtype's type
@@ -145,7 +145,7 @@ def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
     """The codec that encodes elements in the form of this dtype."""
     if dtype.itemsize == 1 or dtype.kind == "S":
         return {"name": "bytes"}
-    return {"name": "bytes", "configuration": {"endian": "big" if dtype.str.startswith(">") else "little"}}
+    return {"name": "bytes", "configuration": {"endian": "little" if dtype == dtype.newbyteorder("<") else "big"}}
 
 
 def check_shape(shape: Sequence[int]) -> None:

@@ -27,6 +27,7 @@ from frazil.integrations.xarray.new_variables import (
     create,
     encoded_variable,
     matched_to_existing,
+    planned_lengths,
     planned_variable,
     variable_name,
 )
@@ -188,8 +189,42 @@ class FrazilDataStore(AbstractDataStore):
             else:
                 variable = encoded_variable(variable, names[key])
             plans.append(planned_variable(names[key], variable, present.get(names[key]), target, key in checked))
+        _check_lengths(present, plans)
         return plans
 
     def coordinate(self, name: str) -> xarray.Variable:
         """A variable, decoded and loaded."""
         return conventions.decode_cf_variable(name, self.variable(name).compute())
+
+
+def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned]) -> None:
+    """Raises InvalidInputError for a write after which the group is no dataset, because a dimension has two lengths: of a variable that is not appended to, or of a
+    new one. A group that has them already may be written."""
+    before = {name: found for name, array in present.items() if (found := _named_lengths(array)) is not None}
+    after = before | {plan.name: planned_lengths(plan, before.get(plan.name)) for plan in plans}
+    old, new = _first_by_length(before), _first_by_length(after)
+    for dimension, lengths in new.items():
+        if len(lengths) > 1 and len(old.get(dimension, ())) < 2:
+            (one, name), (other, second) = list(lengths.items())[:2]
+            raise InvalidInputError(
+                f"after this write the dimension {dimension!r} would have length {one} in variable {name!r} and {other} in {second!r}",
+                path=second,
+                hint=f"write all variables with the dimension {dimension!r} in one call, or rename it in the new ones",
+            )
+
+
+def _named_lengths(array: Array) -> Mapping[str, int] | None:
+    """The lengths of the dimensions of an array; None if they have no names."""
+    try:
+        return dict(zip(dimensions_of(array), array.shape, strict=True))
+    except NotFoundError:
+        return None
+
+
+def _first_by_length(variables: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, str]]:
+    """By dimension and length, the first variable that has it."""
+    found: dict[str, dict[int, str]] = {}
+    for name, lengths in variables.items():
+        for dimension, length in lengths.items():
+            found.setdefault(dimension, {}).setdefault(length, name)
+    return found

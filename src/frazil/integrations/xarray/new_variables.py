@@ -255,6 +255,13 @@ def planned_variable(name: str, variable: Variable, existing: Array | None, targ
     return Planned(name, variable.data, existing, arguments, shape, tuple(region))
 
 
+def planned_lengths(plan: Planned, old: Mapping[str, int] | None) -> Mapping[str, int]:
+    """The lengths of the dimensions of an array after the write. old: those of the existing one, in its order"""
+    if plan.arguments is None:
+        return dict(zip(old or (), plan.shape or (old or {}).values(), strict=False))
+    return dict(zip(plan.arguments["dimension_names"], plan.arguments["shape"], strict=True))  # type: ignore[call-overload]
+
+
 def _chunks(chunks: object, shape: tuple[int, ...]) -> object:
     """Chunks with -1 replaced by the whole dimension. For a dimension without elements dask has chunks of length 0, which are 1 here."""
     if not isinstance(chunks, tuple) or len(chunks) != len(shape):

@@ -293,3 +293,36 @@ def test_lists_of_integers_are_not_rounded(value: list[int], tmp_path: Path) -> 
     with h5py.File(tmp_path / "a.h5") as file:
         found = file["a"].attrs["x"]
     assert (json.loads(found) if isinstance(found, str) else found.tolist()) == value
+
+
+def test_dimensions_without_names_and_of_one_length_get_different_names(tmp_path: Path) -> None:
+    """A variable with twice the same dimension cannot be loaded by xarray."""
+    root = frazil.create_group(MemoryStore())
+    root.create_array("a", data=np.arange(4).reshape(2, 2))
+    root.create_array("b", data=np.arange(8).reshape(2, 2, 2), dimension_names=(None, "x", "x"))
+    frazil.export_file(root, tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as found:
+        assert all(len(set(found[name].dims)) == found[name].ndim for name in "ab")
+        assert np.array_equal(found.a.load(), np.arange(4).reshape(2, 2))
+
+
+@pytest.mark.parametrize("ending", ["nc", "npy"])
+def test_a_replaced_file_keeps_its_mode(ending: str, root: frazil.Group, tmp_path: Path) -> None:
+    file = tmp_path / f"a.{ending}"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    frazil.export_file(root["level1/temp"], file, overwrite=True)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("ending", ["nc", "npy", "tif"])
+def test_a_name_that_ends_in_a_slash_is_refused(ending: str, root: frazil.Group, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="is the name of a folder"):
+        frazil.export_file(root["level1/temp"], f"{tmp_path}/a.{ending}/")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_may_have_the_longest_name(root: frazil.Group, tmp_path: Path) -> None:
+    name = "a" * 251 + ".npy"
+    frazil.export_file(root["level1/temp"], tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -220,6 +220,44 @@ def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:
             np.testing.assert_array_equal(there, values, name)
 
 
+@pytest.mark.parametrize("chunks", [None, (2,)])
+def test_text_is_read_without_its_padding(chunks: tuple[int, ...] | None, tmp_path: Path) -> None:
+    """As C and Fortran write it. The bytes of the file were taken: with spaces, and what is behind a NUL."""
+    stored = np.array([b"ab   ", b"a\0bcd", b"abcde"], "S5")
+
+    def fill(file: h5py.File) -> None:
+        for name in ("NULLTERM", "NULLPAD", "SPACEPAD"):
+            kind = h5py.h5t.C_S1.copy()
+            kind.set_size(5)
+            kind.set_strpad(getattr(h5py.h5t, f"STR_{name}"))
+            options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            if chunks:
+                options.set_chunk(chunks)
+            dataset = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((3,)), options)
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, stored, kind)
+
+    write(tmp_path / "a.h5", fill)
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    with h5py.File(tmp_path / "a.h5") as file:
+        for name in file:
+            assert frazil.open_array(tmp_path / "a.zarr", path=name)[...].tolist() == file[name][...].tolist()
+            assert len(set(file[name][...].tolist())) == 3
+
+
+def test_names_of_an_enumeration_become_flags(tmp_path: Path) -> None:
+    kind = h5py.enum_dtype({"clear sky": 0, "cloudy": 7}, "i2")
+
+    def fill(file: h5py.File) -> None:
+        file.create_dataset("a", data=[0, 7, 0], dtype=kind)
+        file.create_dataset("b", data=[0, 7, 0], dtype=kind).attrs["flag_meanings"] = "own"
+        file.create_dataset("c", data=[True, False])
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert array_of(scanned, "a").attributes == {"flag_values": [0, 7], "flag_meanings": "clear_sky cloudy"}
+    assert array_of(scanned, "b").attributes == {"flag_meanings": "own"}
+    assert array_of(scanned, "c").attributes == {}
+
+
 def test_szip_is_left_to_the_library(tmp_path: Path) -> None:
     if not h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
         pytest.skip("this HDF5 library has no szip")

@@ -30,6 +30,53 @@ def test_an_array(dtype: str, order: str, mode: str, tmp_path: Path) -> None:
     assert np.array_equal(repo.readonly_session().root["a"][...], values)
 
 
+RECORD = np.dtype([("n", "i4"), ("time", "M8[s]"), ("inner", [("name", "U2"), ("raw", "V3")])])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["<M8[ns]", ">M8[D]", "<m8[10s]", "<U4", ">U3", "V5", RECORD, RECORD.newbyteorder(">")]
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("mode", ["copy", "adopt"])
+def test_times_text_raw_bytes_and_structs(dtype: np.typing.DTypeLike, order: str, mode: str, tmp_path: Path) -> None:
+    """They were refused, although `frazil export` writes them."""
+    dtype = np.dtype(dtype)
+    raw = np.random.default_rng(0).integers(0, 100, 70 * dtype.itemsize, np.uint8)
+    values = np.zeros((7, 10), dtype)
+    if dtype.kind == "U":
+        values[...] = np.array(["ab", "ü"]).astype(dtype)[raw[:70].reshape(7, 10) % 2]
+    elif dtype.names:
+        values["n"], values["time"], values["inner"]["name"] = 5, 7, "ä"  # type: ignore[call-overload]
+        values["inner"]["raw"][3:] = b"abc"  # type: ignore[call-overload]
+    else:
+        values = raw.view(dtype).reshape(7, 10)
+    arrays = {"a": np.asarray(values, order=order)}  # type: ignore[call-overload]
+    np.save(tmp_path / "a.npy", arrays["a"])
+    for name in ("a.npy", "z.npz"):
+        np.savez_compressed(tmp_path / "z.npz", **arrays)  # type: ignore[arg-type]
+        if mode == "adopt" and name == "z.npz":
+            continue
+        frazil.import_file(tmp_path / name, tmp_path / f"{name}.repo", mode)  # type: ignore[arg-type]
+        found = frazil.Repository.open(tmp_path / f"{name}.repo").readonly_session().root["a"][...]
+        assert found.dtype == dtype.newbyteorder("=")
+        assert found.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.dtype({"names": ["a", "b"], "formats": ["u1", "i8"], "offsets": [0, 8]}),
+        np.dtype([("a", "<i4"), ("b", ">i4")]),
+        np.dtype([("a", "i4", (2,))]),
+        np.dtype("O"),
+    ],
+)
+def test_elements_in_a_form_that_no_array_has_are_refused(dtype: np.dtype[np.generic], tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(4, dtype))
+    (skipped,) = scan_file(tmp_path / "a.npy").skipped
+    assert "no counterpart" in skipped.reason
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (5, 1)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_odd_shapes(shape: tuple[int, ...], order: str, tmp_path: Path) -> None:

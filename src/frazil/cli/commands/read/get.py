@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from os.path import splitext
+from os.path import basename, splitext
 from typing import Final
 
 from frazil.cli.arguments.decoded import add_decoded, decoded
@@ -15,7 +15,7 @@ from frazil.cli.output import binary_output, is_terminal, print_text
 from frazil.cli.progress import Progress
 
 _TEXT: Final = "text"
-_ENDINGS: Final = {".txt": _TEXT, **{f".{form}": form for form in WRITERS if form != _TEXT}}
+_ENDINGS: Final = {".txt": _TEXT, ".text": _TEXT, **{f".{form}": form for form in WRITERS if form != _TEXT}}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +55,8 @@ def run(options: Namespace) -> None:
 
 def _of_name(options: Namespace, output: str | None) -> str:
     """The format by the ending of a name; text without one."""
-    ending = splitext(output or "")[1].lower()
+    name = basename(output or "").lower()
+    ending = name if name in _ENDINGS else splitext(name)[1]
     if ending and ending not in _ENDINGS:
         options.refuse(
             f"the format cannot be derived from the name {output}: give --format, or a name that ends in {', '.join(_ENDINGS)}"

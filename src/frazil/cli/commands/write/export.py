@@ -11,7 +11,7 @@ from frazil.base.reports import counted, human
 from frazil.cli.arguments.layout import memory
 from frazil.cli.arguments.locations import add_virtual_prefix, open_node
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import add_json, ended_by_signals, print_result
 from frazil.cli.progress import Progress
 from frazil.runtime import Runtime
 
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     node = open_node(options.source, "", options.virtual_prefix)
     total = node.nbytes if isinstance(node, Array) else None
-    with Progress("exporting", total) as report:
+    with ended_by_signals(), Progress("exporting", total) as report:
         done = export_file.export_file(
             node,
             options.file,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import PurePath
 from typing import IO, Final, Literal, TypeAlias, get_args
 
@@ -25,6 +23,7 @@ from frazil.operations.copy.copy import prepare_copy
 from frazil.repository.virtual.locations import is_remote
 from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.local.replaced_file import replaced_file
 from frazil.stores.location_overlap import address_of, check_no_overlap
 from frazil.stores.locations import Location
 
@@ -138,21 +137,17 @@ def _write(
         )
     check_output(file)
     target = _replaceable(file, overwrite)
-    unfinished = f"{target}.{secrets.token_hex(4)}.part"
     try:
-        if form in ("netcdf4", "hdf5"):
-            write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
-        else:
-            with open(unfinished, "xb") as stream:
-                _STREAMS[form](source, stream, budget, report)
-        os.replace(unfinished, target)
+        with replaced_file(target) as unfinished:
+            if form in ("netcdf4", "hdf5"):
+                write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
+            else:
+                with open(unfinished, "xb") as stream:
+                    _STREAMS[form](source, stream, budget, report)
     except OSError as error:
         if isinstance(error, FrazilError):
             raise
         raise StoreError(f"cannot write: {error.strerror or error}", errno=error.errno, key=file) from error
-    finally:
-        with suppress(OSError):
-            os.unlink(unfinished)
 
 
 def _replaceable(file: str, overwrite: bool) -> str:

@@ -5,7 +5,7 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -128,8 +128,10 @@ def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any]) 
     for path in sorted(source.arrays, key=lambda path: (path.count("/"), path)):
         array, group = source.arrays[path], path.rpartition("/")[0]
         names = array.dimension_names or (None,) * array.ndim
+        occupied: list[str] = []
         for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
-            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied=names[:axis])
+            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied)
+            occupied.append(name)
             scale = _find_dimension(name, length, group, scales)
             if scale is None:
                 scale, number = _new_scale(output, group, name, length, number, source, datasets), number + 1
@@ -161,7 +163,7 @@ def _free_name(
     group: str,
     scales: Mapping[tuple[str, str], Any],
     source: Exported,
-    occupied: tuple[str | None, ...],
+    occupied: Sequence[str],
 ) -> str:
     """The name, or one with a number if another dimension, or an array that is not its coordinate, has the name."""
     tried, count = name, 0

@@ -16,7 +16,16 @@ from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.hdf5.dimensions import Dimensions
 from frazil.integrations.files.hdf5.library_reader import is_available, is_stored
-from frazil.integrations.files.hdf5.types import TEXT, Filter, codecs_of, data_type_of, filter_name, load_h5py
+from frazil.integrations.files.hdf5.types import (
+    TEXT,
+    Filter,
+    codecs_of,
+    data_type_of,
+    filter_name,
+    flags_of,
+    load_h5py,
+    padding_of,
+)
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.scanned import (
     ChunkColumns,
@@ -193,7 +202,8 @@ class _Scan:
         """Raises InvalidInputError for a dataset that cannot be an array here."""
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
-        dtype = data_type_of(self.h5py, dataset.id.get_type())
+        kind = dataset.id.get_type()
+        dtype = data_type_of(self.h5py, kind)
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
         properties = dataset.id.get_create_plist()
@@ -201,7 +211,9 @@ class _Scan:
             raise InvalidInputError("its data is in other files (external storage)")
         attributes = self._attributes(path, dataset)
         own_fill = _fill_value(dataset, dtype)
-        other = _OTHER_LAYOUT.get(dtype.kind, "")
+        if not attributes.keys() & {"flag_values", "flag_masks", "flag_meanings"}:
+            attributes |= flags_of(self.h5py, kind)
+        other = _OTHER_LAYOUT.get(dtype.kind, "") or padding_of(self.h5py, kind)
         layout, h5d = properties.get_layout(), self.h5py.h5d
         inline_chunks: InlineChunks = ()
         library: Library | None = None

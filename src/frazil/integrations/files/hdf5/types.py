@@ -62,6 +62,25 @@ def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     )
 
 
+def padding_of(h5py: ModuleType, kind: object) -> str:
+    """The reason why the bytes of text of a fixed length are not the text; "" if they are, and for other types. NumPy pads with NULs."""
+    if kind.get_class() != h5py.h5t.STRING or kind.is_variable_str():  # type: ignore[attr-defined]
+        return ""
+    padding = kind.get_strpad()  # type: ignore[attr-defined]
+    if padding == h5py.h5t.STR_NULLTERM and kind.get_size() > 1:  # type: ignore[attr-defined] # netCDF has characters of this kind
+        return "its text ends with a NUL, which any bytes may follow"
+    return "its text is padded with spaces" if padding == h5py.h5t.STR_SPACEPAD else ""
+
+
+def flags_of(h5py: ModuleType, kind: object) -> dict[str, Json]:
+    """The names of an enumeration, as attributes of CF conventions; {} for other types."""
+    names = h5py.check_enum_dtype(kind.dtype) if kind.get_class() == h5py.h5t.ENUM else None  # type: ignore[attr-defined]
+    if not names:
+        return {}
+    meanings = ["_".join(name.split()) for name in names]
+    return {"flag_values": [int(value) for value in names.values()], "flag_meanings": " ".join(meanings)}
+
+
 def _struct(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     """The dtype of a compound, little-endian."""
     fields: list[tuple[str, np.dtype[np.generic]]] = []
