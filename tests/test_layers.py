@@ -29,6 +29,7 @@ LATE: dict[str, str] = {
     "frazil.array.creation.zarr_arguments": "only programs that use the names or objects of zarr-python need it",
     "frazil.array.io.chunk_count": "asked for by name",
     "frazil.array.io.selection_parts": "elements of variable length",
+    "frazil.base.threads": "only calls that start threads need it",
     "frazil.array.info": "asked for by name",
     "frazil.array.hierarchy.members": "only who lists a group needs it",
     "frazil.array.hierarchy.move": "asked for by name",
