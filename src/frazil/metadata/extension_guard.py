@@ -1,6 +1,6 @@
 """Calls to extensions of users. An exception or a wrong result becomes a FrazilError that names the extension and keeps the traceback.
 
-This is for documents and for opening. codecs/codec.py and codecs/python_stage.py call codecs."""
+This is for documents and for opening. codecs/codec.py and codecs/chain/python_stage.py call codecs."""
 
 from __future__ import annotations
 

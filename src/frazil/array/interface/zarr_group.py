@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Protocol, Self
 
     from frazil.array import info as _info
-    from frazil.array.attributes import Attributes
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.handle import Attributes
     from frazil.array.hierarchy.nodes import Metadata, NodeLocation
     from frazil.array.interface import html
     from frazil.stores.store import Store

@@ -16,7 +16,7 @@ from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.codecs.compiled_chain import Chain
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.metadata.model import ArrayMetadata
 
 _NAME: Final = 128  # bytes counted for the name of a shard
