@@ -132,6 +132,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.codecs.chain.python_stage",
         "frazil.codecs.sharding.whole_shard",
     ),
+    "for calls that start threads": ("frazil.base.threads",),
     "a store, or a module of stores, that few programs use": (
         "frazil.stores.caches.cache_folder",
         "frazil.stores.caches.caching_store",

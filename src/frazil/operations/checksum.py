@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from types import EllipsisType
@@ -14,7 +15,7 @@ import numpy as np
 
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
-from frazil.base.late import LateModule
+from frazil.base.threads import Threads
 from frazil.errors import InvalidInputError
 from frazil.operations.array_source import open_source, with_limit
 from frazil.operations.slabs import Slab, SlabPlan, plan_slabs, read_slabs
@@ -23,10 +24,7 @@ from frazil.runtime import Runtime
 from frazil.stores.locations import Location
 
 if TYPE_CHECKING:
-    from concurrent import futures
     from hashlib import _Hash
-else:
-    futures = LateModule("concurrent.futures")
 
 BLOCK_BYTES: Final = 2**14
 _HEADER: Final = "frazil checksum 1"
@@ -58,12 +56,12 @@ def checksum(
     plan = _plan(
         array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize)
     )  # one chunk is decoded whole in any case
-    with futures.ThreadPoolExecutor(limits.threads) as pool:
+    with Threads(limits.threads, "frazil checksum") as pool:
         for slab in read_slabs(with_limit(array, half), plan):
             origins = digests.origins(slab)
             per_thread = -(-len(origins) // limits.threads)
             parts = [origins[low : low + per_thread] for low in range(0, len(origins), per_thread)]
-            digests.total += sum(pool.map(lambda part, slab=slab: digests.add(slab, part), parts))
+            digests.total += sum(pool.map(partial(digests.add, slab), parts))
             report(slab.values.nbytes)
     return digests.final()
 

@@ -6,7 +6,6 @@ Not here: walks through selections (window.py)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import lcm, log, prod
 from threading import Event
@@ -16,6 +15,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.base.record import Record
+from frazil.base.threads import Threads
 from frazil.operations.window import Values
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
@@ -231,7 +231,7 @@ def _read_columns(
 
 def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
     """The same slabs, each read by another thread while the caller has the one before. ended: set when the caller needs no more."""
-    with ThreadPoolExecutor(1, "frazil slab") as thread:
+    with Threads(1, "frazil slab") as thread:
         try:
             coming = thread.submit(next, slabs, None)
             while (slab := coming.result()) is not None:

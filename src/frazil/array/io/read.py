@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -52,12 +52,12 @@ from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Fetched, Sources, Version
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from frazil.array.io import selection_parts
+    from frazil.base import threads
     from frazil.metadata.types.heap import Heap
 else:
     selection_parts = LateModule("frazil.array.io.selection_parts")
+    threads = LateModule("frazil.base.threads")
 
 
 class Target(Record):
@@ -146,28 +146,14 @@ def _read_parts(
     read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
           by one thread at a time, so this is the only way to use other cores meanwhile"""
     begin, putting = 0, None
-    with nullcontext() if access.runtime.checked().threads == 1 else _one_thread() as other:
+    with threads.Threads(0 if access.runtime.checked().threads == 1 else 1, "frazil strings") as other:
         for part in selection_parts.parts_of(access, selection):
             put, end = read(part), begin + part.axes[0].size
             if putting is not None:
                 putting.result()  # one part waits at most
-            values, begin = out[begin:end], end
-            try:
-                putting = None if other is None else other.submit(put, values)
-            except RuntimeError:  # the interpreter is ending, and starts no thread
-                putting = other = None
-            if putting is None:
-                put(values)
+            putting, begin = other.submit(put, out[begin:end]), end
         if putting is not None:
             putting.result()
-
-
-def _one_thread() -> AbstractContextManager[ThreadPoolExecutor | None]:
-    try:
-        from concurrent.futures import ThreadPoolExecutor
-    except RuntimeError:  # the interpreter is ending, and imports this module no more
-        return nullcontext()
-    return ThreadPoolExecutor(1, "frazil strings")
 
 
 def _read_elements(access: Access, plans: Plans, selection: BoxSelection | PointSelection) -> tuple[Values, Heap]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.base.threads import Threads
 from frazil.codecs.chain.compiled_chain import Encoded
 from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, NativeCodec, Refusal
@@ -121,7 +122,5 @@ def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilErr
 def _on_threads(work: Callable[[Item], Result], items: list[Item], threads: int) -> list[Result]:
     if threads < 2 or len(items) < 2:
         return [work(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(work, items))
+    with Threads(min(threads, len(items)), "frazil codecs") as pool:
+        return pool.map(work, items)

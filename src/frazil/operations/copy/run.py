@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.threads import Threads
 from frazil.errors import ConflictError, StoreError
 from frazil.operations.copy.merge import Pair, with_found
 from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
@@ -69,7 +70,7 @@ class CopyThreads:
             self._workers = min(_REMOTE_WORKERS, runtime.requests_in_flight)
             self._most = max(1, runtime.requests_in_flight // self._workers)
         self._limit = max(1, runtime.bytes_in_flight // self._workers)
-        self._pool = futures.ThreadPoolExecutor(self._workers) if self._workers > 1 else None
+        self._pool = Threads(self._workers, "frazil copy") if self._workers > 1 else None
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +79,7 @@ class CopyThreads:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.__exit__(kind, error, trace)
 
     def copy(self, pairs: Sequence[Pair], *, listed: bool = False) -> Done:
         """Copies the values of these names, and verifies them if route.verify is set. Raises the first error, when running batches have ended.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.threads import Threads
 from frazil.formats.ids import CRC_BYTES, encode_ids
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import octets
@@ -26,11 +25,10 @@ def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int
     """Marks the referenced files whose bytes are not those that were written. Raises StoreError."""
     rows = np.flatnonzero(chunk_files.used)
     batches = list(_batches(rows, chunk_files.sizes))
-    with ThreadPoolExecutor(max(threads, 1), "frazil-digests") as pool:
-        for batch, wrong in zip(
-            batches, pool.map(partial(_differ_from_digest, files, chunk_files), batches), strict=True
-        ):
-            chunk_files.damaged[batch[wrong]] = True
+    with Threads(threads, "frazil digests") as pool:
+        results = [pool.submit(_differ_from_digest, files, chunk_files, batch) for batch in batches]
+        for batch, wrong in zip(batches, results, strict=True):
+            chunk_files.damaged[batch[wrong.result()]] = True
             progress("chunk files read", len(batch))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
@@ -21,6 +22,11 @@ from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
+
+if TYPE_CHECKING:
+    from frazil.base import threads
+else:
+    threads = LateModule("frazil.base.threads")
 
 Ranges: TypeAlias = tuple[Sources, Columns]  # as in Fetched
 Checks: TypeAlias = "Sequence[FileCheck | None] | None"
@@ -258,9 +264,7 @@ def _all_fetched(
         for part, inner in zip(parts, spans, strict=True):
             yield _fetched(part, inner, locations, checks)
         return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(len(far), _STORES_AT_ONCE)) as pool:
+    with threads.Threads(min(len(far), _STORES_AT_ONCE), "frazil virtual chunks") as pool:
         coming = {number: pool.submit(_fetched, parts[number], spans[number], locations, checks) for number in far}
         for number, (part, inner) in enumerate(zip(parts, spans, strict=True)):
             yield coming[number].result() if number in coming else _fetched(part, inner, locations, checks)

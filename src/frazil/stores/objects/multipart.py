@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.threads import Threads
 from frazil.stores.objects.range_requests import MARK
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ def put_parts(
 ) -> PutResult:
     """mark: of the writer (MARK); at_once: parts that are in memory; broken: gets the error of `parts`. Raises what the client raises, and errors of `parts` unchanged; then the key
     has its old object or none."""
-    from concurrent.futures import ThreadPoolExecutor
-
     import obstore
 
     def prefetched() -> Iterator[bytes]:
@@ -37,7 +36,7 @@ def put_parts(
             raise
 
     # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object.
-    with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
+    with Threads(1, "frazil parts") as elsewhere:
         try:
             return obstore.put(
                 client, key, prefetched(),

@@ -1,0 +1,97 @@
+"""Threads for the work of one call. If no thread can be started, the calling thread does the work.
+
+The pools of concurrent.futures raise RuntimeError then, and always when the main thread has ended: in other threads that still run, and in functions of atexit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Threads:
+    """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work; after an exception work
+    that has not begun is cancelled."""
+
+    __slots__ = ("_calls", "_count", "_name", "_threads")
+
+    def __init__(self, count: int, name: str) -> None:
+        """count: 0 if the calling thread does the work;  name: of the threads"""
+        self._count, self._name = count, name
+        self._calls: SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+
+    def submit(
+        self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Future[Result]:
+        """Calls `work` in one of the threads."""
+        call = partial(work, *arguments, **named)
+        if len(self._threads) < self._count and not self._start():
+            self._count = len(self._threads)
+        if not self._threads:
+            return _run(Future(), call)
+        future: Future[Result] = Future()
+        self._calls.put((partial(_run, future, call), future.cancel))
+        return future
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """The results of `work` for items, in their order. Raises the first error."""
+        futures = [self.submit(work, item) for item in items][::-1]
+        results = []
+        while futures:
+            results.append(futures.pop().result())  # not in a variable: the traceback of an error holds this frame
+        return results
+
+    def _start(self) -> bool:
+        thread = Thread(target=self._work, name=self._name)
+        self._threads.append(thread)  # before it runs: an interrupt must not leave a thread that nothing ends
+        try:
+            thread.start()
+        except RuntimeError:
+            self._threads.remove(thread)
+            return False
+        return True
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call[0]()
+            del call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        while kind is not None:
+            try:
+                call = self._calls.get_nowait()
+            except Empty:
+                break
+            if call is not None:
+                call[1]()
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            if thread.ident is not None:  # it was started
+                thread.join()
+
+
+def _run(future: Future[Result], work: Callable[[], Result]) -> Future[Result]:
+    try:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+        return future
+    finally:
+        del future  # the traceback of an error holds this frame

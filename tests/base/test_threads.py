@@ -1,0 +1,102 @@
+"""Threads for the work of one call: results, errors and interrupts, also where no thread can be started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+from tests.reference_cycles import is_freed
+
+from frazil.base.threads import Threads
+
+
+class Wrong(Exception):
+    """An error that can have weak references."""
+
+
+def fails(number: int) -> int:
+    raise Wrong(f"{number} is wrong")
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_results_have_the_order_of_the_items(count: int) -> None:
+    before = threading.active_count()
+    with Threads(count, "test") as threads:
+        assert threads.map(lambda number: number * 2, range(50)) == [number * 2 for number in range(50)]
+        assert threading.active_count() - before == count
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_error_is_raised_and_freed(count: int) -> None:
+    def run() -> None:
+        with Threads(count, "test") as threads:
+            threads.map(fails, range(5))
+
+    with pytest.raises(Wrong, match="0 is wrong"):
+        run()
+    assert is_freed(Wrong, run)
+
+
+def test_an_error_cancels_what_has_not_begun() -> None:
+    begun, go = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def wait() -> None:
+        begun.set()
+        go.wait()
+
+    with pytest.raises(KeyboardInterrupt), Threads(1, "test") as threads:
+        threads.submit(wait)
+        later = [threads.submit(done.append, number) for number in range(3)]
+        begun.wait()
+        later[0].add_done_callback(lambda _: go.set())
+        raise KeyboardInterrupt
+    assert done == []
+    assert all(future.cancelled() for future in later)
+
+
+def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with Threads(3, "test") as threads:
+        assert threads.map(lambda number: (number, threading.get_ident()), range(4)) == [
+            (number, threading.get_ident()) for number in range(4)
+        ]
+
+
+_AFTER_MAIN = """
+import atexit, threading
+import frazil
+from frazil.codecs import Bytes, Bz2
+from frazil.stores import MemoryStore
+
+def use():
+    array = frazil.create_array(MemoryStore(), shape=(40, 40), dtype="f8", chunks=(10, 10), codecs=[Bytes(), Bz2()])
+    array[...] = 5
+    assert (array[...] == 5).all()
+    small = frazil.Runtime(bytes_in_flight=2**16)
+    frazil.rechunk(array, MemoryStore(), chunks=(20, 10), runtime=small)
+    print(frazil.checksum(array)[:8])
+
+def after_main():
+    threading.main_thread().join()
+    use()
+
+use()
+atexit.register(use)
+threading.Thread(target=after_main).start()
+"""
+
+
+def test_arrays_work_when_the_main_thread_has_ended() -> None:
+    """In a thread that is still running, and in a function of atexit."""
+    done = subprocess.run([sys.executable, "-c", _AFTER_MAIN], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    lines = done.stdout.split()
+    assert len(lines) == 3
+    assert len(set(lines)) == 1
