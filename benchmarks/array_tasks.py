@@ -206,8 +206,8 @@ class ArrayTasks:
         array, values, clock = self.engine.open(self.path), self.values(row.spec), Clock()
         grid = [n // size for n, size in zip(row.spec.shape, row.size, strict=True)]
         places = np.random.default_rng(1).integers(0, grid, (row.count, len(grid))) * row.size
-        for place in places.tolist():
-            box = tuple(slice(at, at + n) for at, n in zip(place, row.size, strict=True))
+        for position in places.tolist():
+            box = tuple(slice(at, at + n) for at, n in zip(position, row.size, strict=True))
             with clock:
                 got = self.engine.read(array, box)
             check(got, values[box])
@@ -219,7 +219,7 @@ class ArrayTasks:
             zip(*np.random.default_rng(4).integers(0, row.spec.shape[0], (2, row.count)).tolist(), strict=True)
         )
         with Clock() as clock:
-            got = [self.engine.element(array, place) for place in places]
+            got = [self.engine.element(array, position) for position in places]
         check(np.array(got, row.spec.dtype), values[tuple(np.transpose(places))])
         return {"us each": clock.seconds / row.count * 1e6}
 

@@ -49,8 +49,16 @@ def tasks(runs: list[dict[str, Any]]) -> list[Task]:
     for row, label in TASKS.items():
         of_runs = []
         for run in runs:
-            measured = [one for one in run["rows"] if one["row"] == row and one.get("metric") in ("s", "ms", "ms each")]
-            medians = {one["engine"]: one["median"] for one in measured if one["engine"] in ENGINES}
+            measured = [
+                measured_row
+                for measured_row in run["rows"]
+                if measured_row["row"] == row and measured_row.get("metric") in ("s", "ms", "ms each")
+            ]
+            medians = {
+                measured_row["engine"]: measured_row["median"]
+                for measured_row in measured
+                if measured_row["engine"] in ENGINES
+            }
             if "frazil" in medians:
                 unit = 1 if measured[0]["metric"] == "s" else 1e-3
                 times = {engine: median / medians["frazil"] for engine, median in medians.items()}

@@ -77,9 +77,9 @@ def row(folder: Path, rounds: int, count: int, *, sync: bool) -> None:
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for turn in range(rounds + 1):
         for name in list(steps)[:: -1 if turn % 2 else 1]:
-            taken = timed(steps[name], count)
+            seconds = timed(steps[name], count)
             if turn:  # the first warms up
-                runs[name].append(taken)
+                runs[name].append(seconds)
     label = "with syncs" if sync else "without syncs"
     for at, unit in enumerate(("ms", "CPU ms")):
         own, bare = ([run[at] for run in runs[name]] for name in steps)

@@ -157,10 +157,10 @@ class Comparison:
         lines = []
         for metric in dict.fromkeys(key for rounds in samples.values() for key in rounds[0]):
             values = {name: [found[metric] for found in rounds] for name, rounds in samples.items()}
-            kept: list[dict[str, Any]] = []
+            rows: list[dict[str, Any]] = []
             for name, value in values.items():
                 ratio = ratio_to_best(value, self.peers(name, values))
-                kept.append(
+                rows.append(
                     {
                         "row": title,
                         "metric": metric,
@@ -171,10 +171,10 @@ class Comparison:
                         "samples": value,
                     }
                 )
-            self.results += kept
-            low, high = (pick(line["median"] for line in kept) for pick in (min, max))
-            if len(kept) > 1 and high <= 1.01 * low:
-                kept = [{"engine": "(all)", "min": low, "median": high, "ratio": None}]
+            self.results += rows
+            low, high = (pick(line["median"] for line in rows) for pick in (min, max))
+            if len(rows) > 1 and high <= 1.01 * low:
+                rows = [{"engine": "(all)", "min": low, "median": high, "ratio": None}]
             lines += [
                 (
                     metric,
@@ -183,7 +183,7 @@ class Comparison:
                     f"{line['median']:.4g}",
                     "-" if line["ratio"] is None else f"{line['ratio']:.2f}",
                 )
-                for line in kept
+                for line in rows
             ]
         for line, name in itertools.zip_longest(lines, [title][: len(lines)], fillvalue=""):
             print(LINE.format(name, *line))

@@ -52,10 +52,10 @@ def in_threads(count: int, work: Callable[[int], None]) -> tuple[float, float]:
         thread.start()
     for thread in threads:
         thread.join()
-    taken = time.perf_counter() - start, used() - before
+    seconds = time.perf_counter() - start, used() - before
     if failures:
         raise failures[0]
-    return taken
+    return seconds
 
 
 def check(values: Any, writers: int, commits: int, length: int) -> None:
@@ -103,9 +103,9 @@ def frazil_memory() -> tuple[float, float]:
         for turn in range(COMMITS):
             frazil_commit(repo, writer, turn)
 
-    taken = in_threads(WRITERS, work)
+    seconds = in_threads(WRITERS, work)
     frazil_check(repo, WRITERS, COMMITS)
-    return taken
+    return seconds
 
 
 def icechunk_memory() -> tuple[float, float]:
@@ -123,10 +123,10 @@ def icechunk_memory() -> tuple[float, float]:
             zarr.open_array(session.store, path="a", mode="r+")[chunk(writer, turn)] = writer * COMMITS + turn + 1
             session.commit("one of many", rebase_with=icechunk.ConflictDetector(), rebase_tries=60_000)
 
-    taken = in_threads(WRITERS, work)
+    seconds = in_threads(WRITERS, work)
     array = zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")
     check(array[:], WRITERS, COMMITS, sum(1 for _ in repo.ancestry(branch="main")) - 2)
-    return taken
+    return seconds
 
 
 # --- the rows ------------------------------------------------------------------------------------------------------------------------
@@ -180,7 +180,9 @@ def slow(repeat: int) -> None:
                 before = counter.count()
                 frazil_commit(repo, writer, turn)
                 counts.append(counter.count() - before)
-            manifests.append(sum(one.operation == "put" and "manifests/" in one.key for one in counter.requests))
+            manifests.append(
+                sum(request.operation == "put" and "manifests/" in request.key for request in counter.requests)
+            )
 
         together, _ = in_threads(WRITERS, work)
         import frazil
@@ -216,17 +218,17 @@ def processes(folder: str | None) -> None:
             worker.start()
         for worker in workers:
             worker.join()
-        taken = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         failed = [worker.exitcode for worker in workers if worker.exitcode]
         repo = frazil.Repository.open(location)
-        there = sum(1 for _ in repo.history()) - 2
+        commits = sum(1 for _ in repo.history()) - 2
         values: Any = repo.readonly_session().open("a")
         right = int((values[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())
         print(
-            f"{PROCESSES} processes x {EACH} commits: {there} of {PROCESSES * EACH} in the history, {right // CHUNK} chunks right, {len(failed)} processes failed, "
-            f"{taken:.0f} s, {taken / (PROCESSES * EACH) * 1000:.1f} ms each"
+            f"{PROCESSES} processes x {EACH} commits: {commits} of {PROCESSES * EACH} in the history, {right // CHUNK} chunks right, {len(failed)} processes failed, "
+            f"{seconds:.0f} s, {seconds / (PROCESSES * EACH) * 1000:.1f} ms each"
         )
-        if failed or there != PROCESSES * EACH or right != PROCESSES * EACH * CHUNK:
+        if failed or commits != PROCESSES * EACH or right != PROCESSES * EACH * CHUNK:
             raise SystemExit("WRONG")
 
 

@@ -44,9 +44,9 @@ def field(z: slice, y: slice, x: slice) -> NDArray[np.float32]:
     noise: NDArray[np.uint32] = (a * 1_000_003)[:, None, None] + (b * 10_007)[:, None] + c
     noise *= np.uint32(2_654_435_761)
     noise >>= np.uint32(24)  # 8 bits
-    made: NDArray[np.float32] = noise.astype(np.float32)
-    made += (1000 * a).astype(np.float32)[:, None, None] + (256 * b).astype(np.float32)[:, None]
-    return made
+    block: NDArray[np.float32] = noise.astype(np.float32)
+    block += (1000 * a).astype(np.float32)[:, None, None] + (256 * b).astype(np.float32)[:, None]
+    return block
 
 
 def lazy(shape: tuple[int, ...], chunks: tuple[int, ...]) -> da.Array:
@@ -119,29 +119,34 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2, help="processes, of one thread each")
     parser.add_argument("--aligned", action="store_true", help="chunks of dask are shards of the target")
-    given = parser.parse_args()
-    write, read = ENGINES[given.engine]
-    shape = shape_of(given.megabytes)
+    options = parser.parse_args()
+    write, read = ENGINES[options.engine]
+    shape = shape_of(options.megabytes)
     seconds: list[float] = []
     wrong: list[int] = []
     with (
         dask.config.set({"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}),
         distributed.LocalCluster(
-            processes=True, n_workers=given.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=40
+            processes=True, n_workers=options.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=40
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.run(__import__, given.engine)
-        for _ in range(given.runs):
-            folder = Path(tempfile.mkdtemp(prefix="dask-write-", dir=given.folder)) / "repo"
-            source = lazy(shape, SHARD if given.aligned else MISALIGNED)
+        client.run(__import__, options.engine)
+        for _ in range(options.runs):
+            folder = Path(tempfile.mkdtemp(prefix="dask-write-", dir=options.folder)) / "repo"
+            source = lazy(shape, SHARD if options.aligned else MISALIGNED)
             begun = time.perf_counter()
             write(folder, shape, source)
             seconds.append(time.perf_counter() - begun)
             wrong.append(count_wrong(read(folder), shape))
             shutil.rmtree(folder.parent)
-            print(f"{given.engine}: {seconds[-1]:.2f} s, {wrong[-1]} elements wrong", file=sys.stderr)
-    document = {"engine": given.engine, "megabytes": given.megabytes, "aligned": given.aligned, "seconds": seconds}
+            print(f"{options.engine}: {seconds[-1]:.2f} s, {wrong[-1]} elements wrong", file=sys.stderr)
+    document = {
+        "engine": options.engine,
+        "megabytes": options.megabytes,
+        "aligned": options.aligned,
+        "seconds": seconds,
+    }
     print(json.dumps({**document, "median": statistics.median(seconds), "wrong": wrong}))
     return 1 if any(wrong) else 0
 

@@ -39,9 +39,9 @@ def smooth(shape: Shape) -> np.ndarray:
         f(np.arange(n) / period) for f, n, period in zip((np.sin, np.cos, np.sin), shape, (40, 33, 27), strict=False)
     ]
     out = np.random.default_rng(0).integers(0, 8, shape, dtype=np.uint16)
-    rest = waves[1] if len(shape) == 2 else waves[1][:, None] + waves[2]
+    inner = waves[1] if len(shape) == 2 else waves[1][:, None] + waves[2]
     for i, wave in enumerate(waves[0]):
-        out[i] += (1000 * (wave + rest) + 3000).astype(np.uint16)
+        out[i] += (1000 * (wave + inner) + 3000).astype(np.uint16)
     return out
 
 

@@ -113,9 +113,11 @@ def codec_seconds(source: Path, codec: str) -> float:
         steps, maps = len(file["t"]), file["t"][: 2 * CHUNKS[0]].data
     chunks = maps.reshape(2, 16, 8, 90, 8, 180).transpose(0, 2, 4, 1, 3, 5).reshape(-1, *CHUNKS)
     values = [part.tobytes() for part in chunks]
-    planes = [bytes(numcodecs.Shuffle(4).encode(one)) for one in maps]
+    planes = [bytes(numcodecs.Shuffle(4).encode(plane)) for plane in maps]
     stored = (
-        [bytes(made) for made in _kernel.encode_bytes([("zlib", 4)], planes, 0)] if "deflate" in source.name else []
+        [bytes(encoded) for encoded in _kernel.encode_bytes([("zlib", 4)], planes, 0)]
+        if "deflate" in source.name
+        else []
     )
     rows = np.array([(-1 - i, 0, len(value)) for i, value in enumerate(stored)], np.int64).reshape(-1, 3)
     before = time.process_time()

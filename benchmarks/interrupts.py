@@ -107,12 +107,12 @@ except KeyboardInterrupt:
 
 def seconds(kind: str, endpoint: str, source: Path) -> float:
     """Seconds of one interrupted operation. Raises SystemExit if it was not interrupted."""
-    made, interrupted = KINDS[kind]
+    prepare, interrupted = KINDS[kind]
     printed = ""
     environment = {**os.environ, **s3_server.NO_PROXY, "PYTHONPATH": str(source)}
     with tempfile.TemporaryDirectory(prefix="frazil-interrupts-") as root:
         arguments = [root, json.dumps(s3_server.frazil_options(endpoint))]
-        for program in (FILLED + made, FILLED + interrupted + INTERRUPTED):
+        for program in (FILLED + prepare, FILLED + interrupted + INTERRUPTED):
             done = subprocess.run(
                 [sys.executable, "-c", program, *arguments],
                 capture_output=True,

@@ -109,8 +109,8 @@ def _run(queue: object, step: Callable[..., object], arguments: tuple[object, ..
 
 
 def main() -> None:
-    given = [int(text) for text in sys.argv[1:]]
-    chunks, snapshots = [*given, *(100_000, 10_000)[len(given) :]][:2]
+    counts = [int(text) for text in sys.argv[1:]]
+    chunks, snapshots = [*counts, *(100_000, 10_000)[len(counts) :]][:2]
     with tempfile.TemporaryDirectory() as folder:
         location = f"{folder}/chunks"
         make_chunks(location, chunks)

@@ -47,9 +47,10 @@ def values(size: int) -> np.ndarray:
 
 def row_names(size: int, delay: float) -> dict[str, str]:
     """The rows of a run: what they measure -> name."""
-    where = f"{size}^3 in S3{f', {delay:g} ms a request' if delay else ''}"
+    suffix = f"{size}^3 in S3{f', {delay:g} ms a request' if delay else ''}"
     return {
-        part: f"{where}: {part}" for part in ("read all", "random inner chunks", "column", "write a part of each shard")
+        part: f"{suffix}: {part}"
+        for part in ("read all", "random inner chunks", "column", "write a part of each shard")
     }
 
 
@@ -60,7 +61,7 @@ def rows_of(size: int, delay: float, count: int) -> dict[str, tuple[str, list[Bo
     middle = [size // 2 - size // 10, size // 2 + size // 8]
     return {
         names["read all"]: ("read", [[[0, size]] * 3]),
-        names["random inner chunks"]: ("read", [[[at, at + INNER] for at in place] for place in places]),
+        names["random inner chunks"]: ("read", [[[at, at + INNER] for at in position] for position in places]),
         names["column"]: ("read", [[[0, size], [INNER, 2 * INNER], [INNER, 2 * INNER]]]),
         names["write a part of each shard"]: ("write", [[middle] * 3]),
     }
@@ -108,7 +109,7 @@ def opened(engine: str, endpoint: str, *, write: bool = False) -> Any:
     import tensorstore as ts
 
     os.environ |= {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
-    place = {
+    location = {
         "driver": "s3",
         "bucket": BUCKET,
         "path": f"{prefix}/",
@@ -117,7 +118,7 @@ def opened(engine: str, endpoint: str, *, write: bool = False) -> Any:
         "aws_credentials": {"type": "environment"},
     }
     context = ts.Context({"cache_pool": {"total_bytes_limit": 0}})
-    return ts.open({"driver": "zarr3", "kvstore": place}, read=True, write=write, context=context).result()
+    return ts.open({"driver": "zarr3", "kvstore": location}, read=True, write=write, context=context).result()
 
 
 def ice_storage(endpoint: str) -> Any:
@@ -160,7 +161,7 @@ class Work:
         started, cpu = time.perf_counter(), time.process_time()
         found = [read(self.engine, self.array, box) for box in boxes]
         took = {"s": time.perf_counter() - started, "cpu s": time.process_time() - cpu}
-        wrong = sum(int((one != self.truth[box]).sum()) for one, box in zip(found, boxes, strict=True))
+        wrong = sum(int((block != self.truth[box]).sum()) for block, box in zip(found, boxes, strict=True))
         return {"wrong": wrong} if wrong else took
 
     def write(self, boxes: list[tuple[slice, ...]]) -> dict[str, float]:
@@ -320,18 +321,18 @@ def measure(
 
 
 def show(title: str, samples: Samples) -> None:
-    own = [one["s"] for one in samples.get("frazil", [])]
+    own = [sample["s"] for sample in samples.get("frazil", [])]
     for name, found in samples.items():
-        seconds = [one["s"] for one in found]
+        seconds = [sample["s"] for sample in found]
         ratio = median(theirs / ours for theirs, ours in zip(seconds, own, strict=True)) if own else 0.0
-        cpu = median(one["cpu s"] for one in found)
+        cpu = median(sample["cpu s"] for sample in found)
         print(LINE.format(title, name, f"{median(seconds):.4f}", f"{cpu:.4f}", f"{ratio:.2f} x"))
 
 
 def lines_of(title: str, samples: Samples) -> Iterable[dict[str, Any]]:
     """Format as in the report of compare.py; ratio: to the best plain peer."""
     for metric in ("s", "cpu s"):
-        found = {name: [one[metric] for one in rounds] for name, rounds in samples.items()}
+        found = {name: [sample[metric] for sample in rounds] for name, rounds in samples.items()}
         peers = [values for name, values in found.items() if not name.startswith("frazil") and name not in REPOSITORIES]
         best = min(peers, key=median) if peers else None
         for name, own in found.items():

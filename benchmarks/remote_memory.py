@@ -216,11 +216,11 @@ def ask(call: str, endpoint: str, folder: Path, in_flight: int) -> dict[str, Any
 
 def line_of(row: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """Format as in the report of compare.py."""
-    failures = [one["error"] for one in found if "error" in one]
+    failures = [sample["error"] for sample in found if "error" in sample]
     if failures:
         return {"row": row, "engine": "frazil", "error": failures[0]}
     metric = "MiB beside the result"
-    samples = [one[metric] for one in found]
+    samples = [sample[metric] for sample in found]
     numbers = {"min": min(samples), "median": median(samples), "ratio": None, "samples": samples}
     return {"row": row, "metric": metric, "engine": "frazil", **numbers}
 

@@ -190,8 +190,8 @@ def repository_growth(report: Report, rows: Sequence[str], metric: str) -> Measu
 # --- the targets ----------------------------------------------------------------------------------------------------------------------
 
 
-def cube(inner: int, what: str) -> str:
-    return rf"\d+\^3 inner {inner}\^3: {what}"
+def cube(inner: int, task: str) -> str:
+    return rf"\d+\^3 inner {inner}\^3: {task}"
 
 
 DEFAULT_CUBE = cube(32, "write all, own default codec")

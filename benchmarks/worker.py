@@ -38,12 +38,12 @@ def main() -> None:
         pickle.dump({"error": f"{type(error).__name__}: {error}"}, replies)
         replies.close()
         return
-    place = (name, Path(scratch), server)
+    location = (name, Path(scratch), server)
     worker: ArrayTasks
     if isinstance(engine, engines.RepositoryEngine):
-        worker = RepositoryTasks(engine, *place)
+        worker = RepositoryTasks(engine, *location)
     else:
-        worker = (DraftTasks if name == "frazil" else ArrayTasks)(engine, *place)
+        worker = (DraftTasks if name == "frazil" else ArrayTasks)(engine, *location)
     with suppress(EOFError, KeyboardInterrupt):
         for verb, row in (pickle.load(sys.stdin.buffer) for _ in itertools.count()):
             pickle.dump(answer(worker, verb, row), replies)

@@ -83,23 +83,23 @@ def main() -> None:
         engines.append("zarr, fused")
     for name, (source, row) in ROWS.items():
         path = str(options.folder / f"{source}.zarr")
-        taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
+        seconds: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
         expected: Any = None
         for _ in range(options.repeat):
             for engine in engines:
                 wall, cpu = time.perf_counter(), time.process_time()
                 found = row(opener(engine, path))
-                taken[engine].append((time.process_time() - cpu, time.perf_counter() - wall))
+                seconds[engine].append((time.process_time() - cpu, time.perf_counter() - wall))
                 expected = found if expected is None else expected
                 np.testing.assert_array_equal(found, expected)
-        show(name, taken)
+        show(name, seconds)
 
 
-def show(row: str, taken: dict[str, list[tuple[float, float]]]) -> None:
-    print(f"{row:20}" + "".join(f"{engine:>14}" for engine in taken) + f"{'x best':>10}")
+def show(row: str, measured: dict[str, list[tuple[float, float]]]) -> None:
+    print(f"{row:20}" + "".join(f"{engine:>14}" for engine in measured) + f"{'x best':>10}")
     for column, clock in enumerate(("CPU s", "s")):
         for kind, statistic in (("median", statistics.median), ("minimum", min)):
-            found = {engine: statistic([run[column] for run in runs]) for engine, runs in taken.items()}
+            found = {engine: statistic([run[column] for run in runs]) for engine, runs in measured.items()}
             ratio = min(seconds for engine, seconds in found.items() if engine != "frazil") / found["frazil"]
             print(
                 f"  {clock + ', ' + kind:18}" + "".join(f"{each:14.4f}" for each in found.values()) + f"{ratio:10.2f}"

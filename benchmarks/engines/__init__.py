@@ -43,9 +43,9 @@ class Engine:
         """A new array for writes like those of open_appending, if the engine has them; else an ordinary one."""
         return self.create(path, spec)
 
-    def element(self, array: Any, place: tuple[int, ...]) -> Any:
+    def element(self, array: Any, position: tuple[int, ...]) -> Any:
         """One element, as a scalar or an array without dimensions."""
-        return array[place]
+        return array[position]
 
     def points(self, array: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
         """The elements at places, an index array for each axis."""

@@ -37,8 +37,8 @@ class Engine(engines.Engine):
         values: np.ndarray = array[box].read().result()
         return values
 
-    def element(self, array: Any, place: tuple[int, ...]) -> Any:
-        return array[place].read().result()
+    def element(self, array: Any, position: tuple[int, ...]) -> Any:
+        return array[position].read().result()
 
     def points(self, array: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
         values: np.ndarray = array.vindex[places].read().result()
@@ -59,9 +59,9 @@ class Engine(engines.Engine):
 
 
 def located(path: str) -> dict[str, Any]:
-    where = (
+    location = (
         {"driver": "http", "base_url": f"{path}/"}
         if path.startswith("http")
         else {"driver": "file", "path": f"{path}/"}
     )
-    return {"driver": "zarr3", "kvstore": where}
+    return {"driver": "zarr3", "kvstore": location}

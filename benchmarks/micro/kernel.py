@@ -53,12 +53,12 @@ def grid(shape: Sequence[int], shard: Sequence[int], inner: Sequence[int]) -> Bo
         first.append(len(entries))
     counts = [n // s for n, s in zip(shape, shard, strict=True)]
     each = [s // i for s, i in zip(shard, inner, strict=True)]
-    place = np.indices([*counts, *each]).reshape(2 * d, -1)
-    index = np.stack([place[i] * each[i] + place[d + i] + first[i] for i in range(d)], axis=1).astype(np.int64)
+    positions = np.indices([*counts, *each]).reshape(2 * d, -1)
+    index = np.stack([positions[i] * each[i] + positions[d + i] + first[i] for i in range(d)], axis=1).astype(np.int64)
     step = int(np.prod(each))
     groups = np.arange(0, len(index) + 1, step)
-    one = np.stack([np.arange(len(entries)), np.ones(len(entries), np.int64)], axis=1)
-    return Boxes(np.ascontiguousarray(index), one, np.array(entries, np.int64), groups)
+    levels = np.stack([np.arange(len(entries)), np.ones(len(entries), np.int64)], axis=1)
+    return Boxes(np.ascontiguousarray(index), levels, np.array(entries, np.int64), groups)
 
 
 class Shards(NamedTuple):
@@ -155,10 +155,10 @@ def main(folder: Path, rounds: int = 6) -> None:
         size = sheet.itemsize
         program = _kernel.program((16, 16), size, (0, 1), [], [], bytes(size))
         boxes = grid((4096, 4096), (1024, 1024), (16, 16))
-        shards, place = stored(folder, program, sheet, boxes), np.zeros_like(sheet)
-        read(shards, place)
-        assert np.array_equal(place, sheet)
-        rows[f"read 4096^2 raw {sheet.dtype}, inner 16^2"] = partial(read, shards, place), 1
+        shards, output = stored(folder, program, sheet, boxes), np.zeros_like(sheet)
+        read(shards, output)
+        assert np.array_equal(output, sheet)
+        rows[f"read 4096^2 raw {sheet.dtype}, inner 16^2"] = partial(read, shards, output), 1
         rows[f"write 4096^2 raw {sheet.dtype}, inner 16^2"] = partial(encode, program, sheet, boxes), 1
     box = (np.zeros((1, 1), np.int64), np.array([[0, 1]]), np.array([[0, 1, 1, 0]]))
     byte, tiny = np.zeros(1, np.uint8), _kernel.program((1,), 1, (0,), [], [], b"\0")

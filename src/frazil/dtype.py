@@ -186,9 +186,9 @@ def parse_dtype(dtype: object, *, zarr_format: int = 3) -> ZDType:  # noqa: ARG0
     data_type = _REGISTERED.data_type_from_user(dtype)
     if isinstance(data_type, RawType):  # registered under two names
         return RawBytes(length=data_type.itemsize)
-    made = object.__new__(_CLASSES.get(data_type.name, ZDType))
-    ZDType.__init__(made, data_type, "big" if _is_big(dtype) else "little")
-    return made
+    zdtype = object.__new__(_CLASSES.get(data_type.name, ZDType))
+    ZDType.__init__(zdtype, data_type, "big" if _is_big(dtype) else "little")
+    return zdtype
 
 
 def _is_big(dtype: object) -> bool:

@@ -89,14 +89,14 @@ class FrazilError(Exception):
 
     def __str__(self) -> str:
         """One line. Names in the message may come from untrusted data, so control characters are escaped."""
-        where = [
+        locations = [
             f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
             for name, value in (("path", self.path), ("key", self.key), ("chunk", self.chunk))
             if value is not None
         ]
         return one_line(
             self.message
-            + (f" ({', '.join(where)})" if where else "")
+            + (f" ({', '.join(locations)})" if locations else "")
             + (f". Hint: {self.hint}" if self.hint is not None else "")
         )
 

@@ -79,7 +79,7 @@ def _limit(default: object) -> _Setting:
 def _one_of(*values: object, hint: str = "") -> _Setting:
     words = " or ".join(map(repr, values))
     return _Setting(
-        values[0], lambda value: any(type(value) is type(one) and value == one for one in values), words + hint
+        values[0], lambda value: any(type(value) is type(choice) and value == choice for choice in values), words + hint
     )
 
 
@@ -125,8 +125,8 @@ class Config:
     def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
         """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
         Raises InvalidInputError for unknown settings and values that are not allowed; nothing is changed then."""
-        given = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
-        for key, value in given.items():
+        changes = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
+        for key, value in changes.items():
             setting = _ALLOWED.get(key)
             if setting is None:
                 raise InvalidInputError(
@@ -136,8 +136,8 @@ class Config:
             if not setting.allows(value):
                 raise InvalidInputError(f"{key} is {shown(value)}; it must be {setting.allowed}")
         before = _SETTINGS.get() or {}
-        _SETTINGS.set({**before, **given})
-        return _Restoring(before, given)
+        _SETTINGS.set({**before, **changes})
+        return _Restoring(before, changes)
 
     def reset(self) -> None:
         """Resets all settings of this thread or task to their defaults."""

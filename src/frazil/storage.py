@@ -35,7 +35,7 @@ def LocalStore(root: str | os.PathLike[str], *, read_only: bool = False) -> loca
 
 def MemoryStore(store_dict: Mapping[str, Buffer] | None = None, *, read_only: bool = False) -> Store:  # noqa: N802
     """A store in memory. store_dict: the mapping that holds the values, as bytes; None: a new one."""
-    return _made(memory.MemoryStore() if store_dict is None else store_dict, read_only)
+    return _resolved_store(memory.MemoryStore() if store_dict is None else store_dict, read_only)
 
 
 def ZipStore(  # noqa: N802
@@ -65,10 +65,10 @@ def ZipStore(  # noqa: N802
             f"a {type(path).__name__} is not the path of an archive",
             hint="frazil.stores.ZipStore reads one in a store, too",
         )
-    there = os.path.lexists(path)
-    if mode == "r" and not there:
+    exists = os.path.lexists(path)
+    if mode == "r" and not exists:
         raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')
-    if mode == "x" and there:
+    if mode == "x" and exists:
         raise AlreadyExistsError("the file already exists", key=os.fspath(path), hint='mode="w" replaces it')
     store = zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
     if mode == "w":
@@ -78,7 +78,7 @@ def ZipStore(  # noqa: N802
 
 def ObjectStore(store: connections.ObjectClient, *, read_only: bool = False) -> Store:  # noqa: N802
     """A store over a store object of obstore. frazil.stores.ObjectStore takes URLs, too."""
-    return _made(store, read_only)
+    return _resolved_store(store, read_only)
 
 
 class FsspecStore:
@@ -87,20 +87,20 @@ class FsspecStore:
     def __new__(  # type: ignore[misc] # a Store, not an object of this class
         cls, fs: foreign_stores.FileSystem, *, read_only: bool = False, path: str = "/"
     ) -> Store:
-        return _made((fs, path), read_only)
+        return _resolved_store((fs, path), read_only)
 
     @staticmethod
     def from_url(url: str, storage_options: Mapping[str, object] | None = None, *, read_only: bool = False) -> Store:
         """The store at a URL; storage_options as in frazil.open. Raises InvalidInputError for a URL that names a node in a store."""
-        return _made(given_location(url, None, storage_options), read_only)
+        return _resolved_store(given_location(url, None, storage_options), read_only)
 
     @staticmethod
     def from_mapper(fs_map: foreign_stores.AnyStore, *, read_only: bool = False) -> Store:
         """The store over the result of fs.get_mapper."""
-        return _made(fs_map, read_only)
+        return _resolved_store(fs_map, read_only)
 
 
-def _made(location: Location, read_only: bool) -> Store:
+def _resolved_store(location: Location, read_only: bool) -> Store:
     store, prefix = resolve(location)
     if prefix:
         raise InvalidInputError(

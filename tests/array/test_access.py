@@ -27,7 +27,7 @@ def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
 
     def hold() -> None:
         assert array._access.indexes is not None
-        with array._access.retry_lock.lock, array._changing.lock, array._access.indexes.memory.lock:
+        with array._access.retry_lock.lock, array._resize_lock.lock, array._access.indexes.memory.lock:
             held.set()
             done.wait()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import frazil.codecs
 from frazil.codecs import DEFAULT_REGISTRY, Bytes
-from frazil.codecs.builtin_codecs import ALIASES, AT_HAND, LATE
+from frazil.codecs.builtin_codecs import ALIASES, LATE, LOADED
 
 
 def test_late_codecs_are_known_by_their_own_name() -> None:
@@ -15,7 +15,7 @@ def test_late_codecs_are_known_by_their_own_name() -> None:
 def test_the_registry_shows_classes() -> None:
     codecs = dict(DEFAULT_REGISTRY.codecs)
     assert codecs["endian"] is Bytes
-    assert set(codecs) == {*(codec.name for codec in AT_HAND), *LATE, *ALIASES}
+    assert set(codecs) == {*(codec.name for codec in LOADED), *LATE, *ALIASES}
     assert codecs["numcodecs.bz2"] is frazil.codecs.Bz2
     assert DEFAULT_REGISTRY.codec_kind("numcodecs.bz2") == 2
     assert DEFAULT_REGISTRY.codec_kind("numcodecs.delta") == 0

@@ -34,15 +34,15 @@ else:
     destinations = LateModule("frazil.api.destinations")
     memory = LateModule("frazil.stores.memory")
 
-_KEPT: Final = ("fill_value", "dimension_names")
+_COPIED: Final = ("fill_value", "dimension_names")
 _KINDS: Final = ("filters", "serializer", "compressors")
-_KEEP: Final = "keep"
-_OF_ROOTS: Final = ("attributes", "zarr_format", "explicit_groups", "entry_point", "registry", "runtime")
+_FROM_DATA: Final = "keep"
+_ROOT_ARGUMENTS: Final = ("attributes", "zarr_format", "explicit_groups", "entry_point", "registry", "runtime")
 
 
 def create(shape: Lengths, *, store: Location | None = None, **arguments: object) -> Array:
     """A new array at a location, or in memory. Other arguments and errors as in frazil.create_array; dtype: float64 where it is left out."""
-    return _new(store, {"dtype": "float64", **arguments, "shape": shape})
+    return _create_by_mode(store, {"dtype": "float64", **arguments, "shape": shape})
 
 
 def empty(shape: Lengths, *, store: Location | None = None, **arguments: object) -> Array:
@@ -62,33 +62,33 @@ def ones(shape: Lengths, *, store: Location | None = None, **arguments: object) 
 
 def full(shape: Lengths, fill_value: object, *, store: Location | None = None, **arguments: object) -> Array:
     """A new array whose elements are all `fill_value`; arguments as for `create`."""
-    return _new(store, {"dtype": "float64", **arguments, "shape": shape, "fill_value": fill_value})
+    return _create_by_mode(store, {"dtype": "float64", **arguments, "shape": shape, "fill_value": fill_value})
 
 
 def empty_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
     """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
-    return _new(store, like(a, arguments))
+    return _create_by_mode(store, like(a, arguments))
 
 
 def zeros_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
     """As `zeros`, with the arguments that empty_like takes from another array."""
-    return _new(store, {**like(a, arguments), "fill_value": 0})
+    return _create_by_mode(store, {**like(a, arguments), "fill_value": 0})
 
 
 def ones_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
     """As `ones`, with the arguments that empty_like takes from another array."""
-    return _new(store, {**like(a, arguments), "fill_value": 1})
+    return _create_by_mode(store, {**like(a, arguments), "fill_value": 1})
 
 
 def full_like(a: object, fill_value: object = None, *, store: Location | None = None, **arguments: object) -> Array:
     """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
     fill = getattr(a, "fill_value", None) if fill_value is None else fill_value
-    return _new(store, {**like(a, arguments), "fill_value": fill})
+    return _create_by_mode(store, {**like(a, arguments), "fill_value": fill})
 
 
 def array(data: object, *, store: Location | None = None, **arguments: object) -> Array:
     """A new array with these elements, at a location or in memory; arguments as for frazil.create_array. Layout and codecs are those of data where it is a frazil.Array."""
-    return _new(store, _copied(data, arguments, write_data=True))
+    return _create_by_mode(store, _copied(data, arguments, write_data=True))
 
 
 def from_array(
@@ -101,27 +101,27 @@ def from_array(
     name        path below the location
     write_data  False: the elements are not copied
     Other arguments and errors as in frazil.create_array."""
-    return _new(store, {"name": name, **_copied(data, arguments, write_data=write_data)})
+    return _create_by_mode(store, {"name": name, **_copied(data, arguments, write_data=write_data)})
 
 
 def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) -> dict[str, object]:
     """Arguments of create_array for a copy of `data`."""
-    given = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _KEEP)}
+    supplied = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _FROM_DATA)}
     if isinstance(data, Array):
-        kept = like(data, given)
-        kept.update({key: getattr(data, key) for key in _KEPT}, attributes=data.attrs.asdict())
-        if not {"codecs", *_KINDS} & set(given):
-            kept["codecs"] = data.codecs
-        elif "codecs" not in given:
-            kept.update({kind: getattr(data, kind) for kind in _KINDS})
-        given = {**kept, **given}
+        arguments_of_data = like(data, supplied)
+        arguments_of_data.update({key: getattr(data, key) for key in _COPIED}, attributes=data.attrs.asdict())
+        if not {"codecs", *_KINDS} & set(supplied):
+            arguments_of_data["codecs"] = data.codecs
+        elif "codecs" not in supplied:
+            arguments_of_data.update({kind: getattr(data, kind) for kind in _KINDS})
+        supplied = {**arguments_of_data, **supplied}
     shaped = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
-    return {"data": shaped, **given} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **given}
+    return {"data": shaped, **supplied} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **supplied}
 
 
 def save_array(store: Location, arr: object, *, path: str | None = "", **arguments: object) -> None:
     """Writes one array, in place of an existing node; arguments as for frazil.create_array."""
-    _new(store, {**_copied(arr, arguments, write_data=True), "path": path, "overwrite": True})
+    _create_by_mode(store, {**_copied(arr, arguments, write_data=True), "path": path, "overwrite": True})
 
 
 def save_group(
@@ -163,16 +163,16 @@ def save(
     **kwargs: object,
 ) -> None:
     """save_array of a single array without a name, otherwise save_group."""
-    where: dict[str, Any] = {
+    target: dict[str, Any] = {
         "path": path,
         "zarr_format": zarr_format,
         "zarr_version": zarr_version,
         "storage_options": storage_options,
     }
     if len(args) == 1 and not kwargs:
-        save_array(store, args[0], **where)
+        save_array(store, args[0], **target)
     else:
-        save_group(store, *args, **where, **kwargs)  # type: ignore[arg-type] # the arrays are objects
+        save_group(store, *args, **target, **kwargs)  # type: ignore[arg-type] # the arrays are objects
 
 
 def load(
@@ -203,7 +203,7 @@ def group(
 ) -> Group:
     """The group at a location, for reading and writing; created if there is none, or with overwrite=True in its place; in memory without a location.
     zarr: other names of zarr-python, as in open_group. Raises InvalidInputError for an array, MetadataError, ReadOnlyError, StoreError."""
-    location = given_location(_at(store), None, storage_options)
+    location = given_location(_location_or_memory(store), None, storage_options)
     if not overwrite:
         try:
             return open_group(location, "r+", path=path, **zarr)
@@ -246,10 +246,10 @@ def _check_below(
 ) -> None:
     """Checks the nodes of create_hierarchy below a root with these arguments, before the root is created."""
     for name in arguments:
-        if name not in _OF_ROOTS:
+        if name not in _ROOT_ARGUMENTS:
             raise InvalidInputError(f"{name} is not an argument of a group", path="/", hint="an array has a shape")
-    given: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
-    planned_group(store, overwrite=overwrite, **given)[0]._planned_hierarchy(nodes)
+    supplied: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
+    planned_group(store, overwrite=overwrite, **supplied)[0]._planned_hierarchy(nodes)
 
 
 def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:
@@ -284,18 +284,18 @@ def print_debug_info() -> None:
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in versions.items()))
 
 
-def _at(store: Location | None) -> Location:
+def _location_or_memory(store: Location | None) -> Location:
     return memory.MemoryStore() if store is None else store
 
 
-def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
+def _create_by_mode(store: Location | None, arguments: Mapping[str, object]) -> Array:
     """create_array, with the modes of zarr-python: w overwrites; raises InvalidInputError for modes that only open."""
-    given = {**arguments}
-    mode = given.pop("mode", None)
+    supplied = {**arguments}
+    mode = supplied.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):
         raise InvalidInputError(
             f"mode is {mode!r}, but this creates a new array", hint='"w" overwrites; frazil.open_array opens'
         )
     if mode == "w":
-        given["overwrite"] = True
-    return create_array(_at(store), **given)  # type: ignore[arg-type] # which checks them
+        supplied["overwrite"] = True
+    return create_array(_location_or_memory(store), **supplied)  # type: ignore[arg-type] # which checks them

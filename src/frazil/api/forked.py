@@ -51,6 +51,6 @@ def written_by(fork: Session) -> Written:
 
 def with_written(fork: Session, written: Written) -> Session:
     """Another fork with the same state as this one and these written chunks. Raises NotFoundError."""
-    made = begin_again(fork)
-    fork_columns.put(made._transaction, written)
-    return made
+    renewed = begin_again(fork)
+    fork_columns.put(renewed._transaction, written)
+    return renewed

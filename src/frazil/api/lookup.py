@@ -27,7 +27,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # least characters of an id that name a snapshot
 _HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
 _MAX_LISTED: Final = 4  # the most snapshots that an error names
-_ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
+_SIMILAR_LETTERS: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
 
 class Commit:
@@ -187,7 +187,7 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
 
 def _id_start(text: str) -> str | None:
     """The beginning of an id as in names of files; None for any other text."""
-    start = text.upper().translate(_ALIKE) if text.isascii() else ""
+    start = text.upper().translate(_SIMILAR_LETTERS) if text.isascii() else ""
     return None if not _SHORTEST <= len(start) <= ID_CHARACTERS or start.strip(ALPHABET) else start
 
 

@@ -100,13 +100,13 @@ def _in_repository(
     return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)
 
 
-def _nothing_hint(where: str) -> str:
+def _nothing_hint(folder: str) -> str:
     """The hint for a local path without a node."""
-    if (found := _ONE_SLASH.search(where)) is not None:
+    if (found := _ONE_SLASH.search(folder)) is not None:
         return f"a URL has two slashes: {found[1]}://"
-    if os.path.isdir(where):
+    if os.path.isdir(folder):
         return "check the location: this folder holds no node"
-    if os.path.isdir(os.path.join(os.path.dirname(where), "meta")):
+    if os.path.isdir(os.path.join(os.path.dirname(folder), "meta")):
         return "of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path"
     return "check the location: there is no such folder"
 
@@ -116,19 +116,19 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
     error = missing(node_location)
     store = node_location.store
     if isinstance(store, LocalStore):
-        where = os.path.join(store.path, node_location.path).rstrip("/")
+        folder = os.path.join(store.path, node_location.path).rstrip("/")
     else:
         base = store.url if isinstance(store, object_store.ObjectStore) else ""
-        where = f"{base}/{node_location.path}".strip("/")
-    if where.lower().endswith(_OTHER_FILES):
-        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
+        folder = f"{base}/{node_location.path}".strip("/")
+    if folder.lower().endswith(_OTHER_FILES):
+        error.hint = f"`frazil import {folder} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
     journal = f"{node_location.path}/{COPY_JOURNAL}".lstrip("/")
     with suppress(StoreError):
         if store.capabilities.listable and store.exists(journal):
             error.hint = "what copy, rechunk or import began to write here is not complete: run it again"
             return error
-    error.hint = f"{_nothing_hint(where)}; {CREATES}" if isinstance(store, LocalStore) else f"{error.hint}; {CREATES}"
+    error.hint = f"{_nothing_hint(folder)}; {CREATES}" if isinstance(store, LocalStore) else f"{error.hint}; {CREATES}"
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         try:
             if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):

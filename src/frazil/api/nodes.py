@@ -192,7 +192,7 @@ def open_array(
             **arguments,  # type: ignore[arg-type]
         )
 
-    found = _present_or_made(node_location, path, mode, ArrayMetadata, zarr_format, create, lost)
+    found = _existing_or_created(node_location, path, mode, ArrayMetadata, zarr_format, create, lost)
     return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
@@ -304,7 +304,7 @@ def open_group(
             runtime=runtime,
         )
 
-    found = _present_or_made(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
+    found = _existing_or_created(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
     group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
     if zarr.get("use_consolidated"):
         copies = consolidated.required_copies(group._location, group.metadata)
@@ -346,7 +346,7 @@ def open_node(
             "registry": registry,
             "runtime": runtime,
         }
-        return _opened_or_made(location, requested_mode, surroundings, arguments)
+        return _open_or_create(location, requested_mode, surroundings, arguments)
     _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
@@ -359,7 +359,7 @@ def open_node(
     return as_node(node_location, node)
 
 
-def _opened_or_made(
+def _open_or_create(
     location: Location, mode: Mode | None, surroundings: Mapping[str, object], arguments: Mapping[str, object]
 ) -> Array | Group:
     """open_node in the modes that create. mode: None if it was left out."""
@@ -405,7 +405,7 @@ def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: s
     return node_location._replace(shard_options=options)
 
 
-def _present(
+def _existing_node(
     node_location: NodeLocation, path: str | None, mode: str, kind: type[M], zarr_format: int | str | None
 ) -> tuple[NodeLocation, M] | None:
     """The node to open; None where a new one must be created."""
@@ -441,18 +441,18 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does. create_group finds all other
     existing nodes."""
     try:
-        there, node = locate(node_location, "" if path is None else path, to_create=True)
+        existing, node = locate(node_location, "" if path is None else path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
-            f"a group without a document already exists in {there.store}",
-            path=there.path or "/",
+            f"a group without a document already exists in {existing.store}",
+            path=existing.path or "/",
             hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
         )
 
 
-def _present_or_made(
+def _existing_or_created(
     node_location: NodeLocation,
     path: str | None,
     mode: str,
@@ -463,14 +463,14 @@ def _present_or_made(
 ) -> tuple[NodeLocation, M] | Made:
     """The node to open, or the one that `create` makes. In mode a, a node that another process creates at the same time is opened.
     lost: an argument that an existing node would not get; then an existing node is an error."""
-    found = _present(node_location, path, mode, kind, zarr_format)
+    found = _existing_node(node_location, path, mode, kind, zarr_format)
     if found is not None:
         modes.refuse_lost(lost, found[0].path)
         return found
     try:
         return create()
     except AlreadyExistsError:
-        found = _present(node_location, path, mode, kind, zarr_format) if mode == "a" else None
+        found = _existing_node(node_location, path, mode, kind, zarr_format) if mode == "a" else None
         if found is None or lost is not None:
             raise
         return found
@@ -486,11 +486,11 @@ def _for_creation(
 ) -> tuple[NodeLocation, str | None]:
     """The location of a new node, and the prefix of a hierarchy that it replaces, as from for_creation; with the guard of all destinations."""
     path = "" if path is None else path
-    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
-    prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
+    target, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+    prefixes = {f"{target.path}/" if target.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array itself checks whether a node exists there
         destinations.check_destination(
             None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
-    return made, replaces
+    return target, replaces

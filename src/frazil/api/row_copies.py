@@ -64,7 +64,7 @@ class ArrayRows:
             # up to the end of a chunk of the target, so that each chunk is written once
             high_row = min(low_row + step - (low_row + shift.by) % step, shift.new)
             for box in self._boxes(source, shift.axis, low_row, high_row):
-                array[_further(box, shift.axis, shift.by)] = source.read(box)
+                array[_shifted(box, shift.axis, shift.by)] = source.read(box)
             low_row = high_row
 
     def _open(self, transaction: Transaction, path: str) -> Array:
@@ -108,5 +108,5 @@ def _columns(chunks: list[tuple[int, ...]], rank: int) -> Columns:
     return np.array(chunks, np.int64).reshape(len(chunks), rank)
 
 
-def _further(box: Box, axis: int, by: int) -> Box:
+def _shifted(box: Box, axis: int, by: int) -> Box:
     return tuple(slice(part.start + by, part.stop + by) if d == axis else part for d, part in enumerate(box))

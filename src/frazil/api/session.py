@@ -96,8 +96,8 @@ class Session:
         return not self._transaction.changes.is_empty
 
     def __repr__(self) -> str:
-        where = f"branch {self.branch!r} at " if self.branch else ""
-        return f"<frazil.Session {where}{self.snapshot_id}{', changed' if self.has_changes else ''}>"
+        branch = f"branch {self.branch!r} at " if self.branch else ""
+        return f"<frazil.Session {branch}{self.snapshot_id}{', changed' if self.has_changes else ''}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Session, (self._transaction, self._registry, self._runtime)
@@ -215,7 +215,7 @@ class Session:
                 if snapshot is not None:
                     return encode_id(snapshot)
                 if rebase is None and not follow_held(transaction):
-                    raise self._moved()
+                    raise self._branch_moved()
         finally:
             if reusable:
                 transaction.files.erase(reusable)
@@ -223,7 +223,7 @@ class Session:
             f"others committed to {self.branch!r} before each of {COMMITS.attempts} attempts", hint="try again"
         )
 
-    def _moved(self) -> ConflictError:
+    def _branch_moved(self) -> ConflictError:
         """The error where another session committed first."""
         conflicts = find_divergence(self._transaction).conflicts
         divergence = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
@@ -259,10 +259,10 @@ class Session:
     def merge(self, *forks: Session) -> None:
         """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same thing;
         then nothing was taken over."""
-        for one in forks:
-            if not isinstance(one, Session):
-                raise InvalidInputError(f"{one!r} is not a session")
-        merge(self._transaction, [one._transaction for one in forks])
+        for forked in forks:
+            if not isinstance(forked, Session):
+                raise InvalidInputError(f"{forked!r} is not a session")
+        merge(self._transaction, [forked._transaction for forked in forks])
 
     # --- virtual chunks ------------------------------------------------------------------------------------------------------------
 

@@ -55,11 +55,11 @@ def check_sequence(value: Sequence[T], name: str) -> tuple[T, ...]:
 
 def check_transformers(value: Sequence[RuntimeTransformer], name: str) -> tuple[RuntimeTransformer, ...]:
     """Storage transformers that a user adds at opening. Raises InvalidInputError for objects that cannot make a store from a store."""
-    made = check_sequence(value, name)
-    for transformer in made:
+    transformers = check_sequence(value, name)
+    for transformer in transformers:
         if not callable(transformer):
             raise InvalidInputError(f"{name} has {transformer!r}; each must make a store of a store", path=name)
-    return made
+    return transformers
 
 
 def check_surroundings(registry: object, runtime: object) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
+from frazil.array.handle import OwnToken, Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -22,7 +23,6 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
-from frazil.array.tokens import OwnToken, token_of
 from frazil.base.late import LateModule
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
-    from frazil.array.attributes import Update
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
@@ -60,6 +59,8 @@ else:
     resize = LateModule("frazil.array.shape.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
+P = ParamSpec("P")
+T = TypeVar("T")
 Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
@@ -73,13 +74,12 @@ class Array(ZarrArray):
 
     __slots__ = (
         "_documented",
-        "_fill",
         "_inner_chunk",
         "_lengths",
         "_metadata",
         "_own",
         "_location",
-        "_reached",
+        "_access_set_up",
         "_renewals",
         "_single",
         "_compiled",
@@ -97,22 +97,22 @@ class Array(ZarrArray):
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or location.layout.document_key(location.path, ArrayMetadata)
             raise
-        self._inner_chunk, self._fill = self._compiled.chain.inner_chunk.shape, self._compiled.fill
+        self._inner_chunk = self._compiled.chain.inner_chunk.shape
         self._own = OwnToken()
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
-        self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
+        self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
-        self._take(metadata)
+        self._set_metadata(metadata)
 
     @property
     def _access(self) -> Access:
-        return (self._reached or self._reach())[0][0]
+        return (self._access_set_up or self._set_up_access())[0][0]
 
     @property
-    def _changing(self) -> ForkSafeLock:
-        return (self._reached or self._reach())[0][1]
+    def _resize_lock(self) -> ForkSafeLock:
+        return (self._access_set_up or self._set_up_access())[0][1]
 
-    def _reach(self) -> list[tuple[Access, ForkSafeLock]]:
+    def _set_up_access(self) -> list[tuple[Access, ForkSafeLock]]:
         """If several threads add one, the first is used."""
         chain, runtime = self._compiled.chain, self._location.runtime.checked()
         indexes = remembered_indexes(self._location, self._metadata, chain)
@@ -132,10 +132,10 @@ class Array(ZarrArray):
             variable,
             undefined,
         )
-        self._reached.append((access, ForkSafeLock()))
-        return self._reached
+        self._access_set_up.append((access, ForkSafeLock()))
+        return self._access_set_up
 
-    def _take(self, metadata: ArrayMetadata) -> None:
+    def _set_metadata(self, metadata: ArrayMetadata) -> None:
         self._metadata, self._lengths = metadata, metadata.shape
 
     @property
@@ -275,18 +275,10 @@ class Array(ZarrArray):
         return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
-        try:
-            return normalise(selection, self._shape)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        return self._named(normalise, selection, self._shape)
 
     def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
-        try:
-            values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        values = self._named(read_selection, self._access, self._plans, selection, self.dtype, out)
         return values[()] if scalar and not values.shape else values
 
     def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
@@ -330,36 +322,37 @@ class Array(ZarrArray):
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
         if self._access.variable is not None:
             return False
-        return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
+        return self._run_change(partial(write_single, self._access, single, self._shape, self._values(value)))
 
-    def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
+    def _write(self, normalise: Normalise, indexer: object, value: ArrayLike) -> None:
         self._location.require_writable()
-        selection = self._select(normalise, where)
+        selection = self._select(normalise, indexer)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
-            self._do(partial(write, shaped, plan, values, confirm))
+            self._run_change(partial(write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
-        try:
-            access, values = self._access.elements_of(self._values(value, selection.result_shape))
-            return access, selection.source_view(values)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        access, values = self._named(self._access.elements_of, self._values(value, selection.result_shape))
+        return access, self._named(selection.source_view, values)
 
     def check_values(self, value: ArrayLike) -> None:
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
         self._source(basic(..., self._shape), value)
 
-    def _do(self, act: Callable[[], bool | None]) -> bool:
+    def _run_change(self, act: Callable[[], bool | None]) -> bool:
         try:
-            return bool(act())
+            return bool(self._named(act))
+        finally:
+            self._own.drop()
+
+    def _named(self, act: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """The result of a call, whose errors get the names of array and chunk."""
+        try:
+            return act(*arguments, **options)
         except FrazilError as error:
             self._add_context(error)
             raise
-        finally:
-            self._own.drop()
 
     def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
@@ -369,7 +362,7 @@ class Array(ZarrArray):
         error.__traceback__ = None
 
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
-        return as_values(value, self.dtype, self.path or "/", one=shape == ())
+        return as_values(value, self.dtype, self.path or "/", scalar=shape == ())
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
         """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes
@@ -390,10 +383,10 @@ class Array(ZarrArray):
         while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # again if others change the lengths meanwhile
             access = self._access if self._access.variable is None else self._access.with_heap()
-            cut = resize.Cut(access, self._fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
-            self._do(cut.clear)
+            cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
+            self._run_change(cut.clear)
         if cut is not None:
-            self._do(cut.clear_again)
+            self._run_change(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
@@ -414,20 +407,22 @@ class Array(ZarrArray):
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
+        if single is None or not self._run_change(
+            partial(write_single, self._access, single, edges, new, confirmed=True)
+        ):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
+                self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.
 
         Raises NotFoundError, ConflictError if another array is there now."""
-        with self._changing.lock:
+        with self._resize_lock.lock:
             self._location = followed(self._location, self._storage)
-            self._take(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
+            self._set_metadata(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
         self._own.drop()
         return self
 
@@ -442,7 +437,7 @@ class Array(ZarrArray):
         """Changes the stored document, as change_node. The lock keeps the order: the thread that changes the document last is also the last to update this
         handle."""
         self._location.require_writable()
-        with self._changing.lock:
+        with self._resize_lock.lock:
             location = self._location = followed(self._location, self._storage)
             written = change_node(
                 location,
@@ -450,7 +445,7 @@ class Array(ZarrArray):
                 lambda stored: change(check_in_place(stored, self._metadata, location, self._storage)),
                 lengths_only=lengths_only,
             )
-            self._take(written)
+            self._set_metadata(written)
         return written
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:

@@ -59,7 +59,6 @@ class ChunkAccess:
             lambda selected, access: [(access, self._plan(selected))],
             selection,
             self.dtype,
-            self._compiled.fill,
             out,
         )
 
@@ -71,7 +70,7 @@ class ChunkAccess:
         Raises InvalidInputError for values that the data type does not have, StoreError, DataError, ConflictError."""
         access, elements = self._access.elements_of(values)
         source = selection.source_view(elements)
-        write(access, self._plan(selection), source, _nothing, confirmed=True, keep_fill=keep_fill)
+        write(access, self._plan(selection), source, _confirm_nothing, confirmed=True, keep_fill=keep_fill)
 
     def stored(self, coordinates: Columns) -> Sequence[bool]:
         """Which chunks (shards, where there are shards) are stored."""
@@ -94,5 +93,5 @@ class _NoDocument:
         return True
 
 
-def _nothing() -> None:
+def _confirm_nothing() -> None:
     """Nothing is confirmed before a write."""

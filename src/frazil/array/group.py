@@ -20,6 +20,7 @@ import numpy as np
 
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
+from frazil.array.handle import Update
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
@@ -38,7 +39,6 @@ from frazil.errors import (
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.attributes import Update
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
@@ -323,8 +323,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
                 raise InvalidInputError("two of the new arrays have one path", path=location.path)
             array_metadata.check_arguments(arguments, required=("shape", "dtype"), path=location.path)
             registry, zarr_format = location.registry, location.layout.zarr_format
-            made = array_metadata.array_metadata(registry, zarr_format=zarr_format, **arguments)  # type: ignore[arg-type]
-            nodes[location.path] = as_stored(location, made)
+            metadata = array_metadata.array_metadata(registry, zarr_format=zarr_format, **arguments)  # type: ignore[arg-type]
+            nodes[location.path] = as_stored(location, metadata)
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 
 class LateModule:
-    """A placeholder for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""
+    """A placeholder for a module: `middle = LateModule("frazil.codecs.chain.python_stage")`, beside a plain import of it for type checkers."""
 
     __slots__ = ("_module", "_name")
 

@@ -102,12 +102,12 @@ def by_value(kind: type[Kind]) -> type[Kind]:
     """Makes records that hold NumPy arrays equal if the arrays have equal shapes and bytes. Tuples compare arrays element by element, and fail."""
 
     def values(record: tuple[object, ...]) -> tuple[object, ...]:
-        return tuple([(one.shape, one.tobytes()) if hasattr(one, "tobytes") else one for one in record])  # type: ignore[attr-defined] # a NumPy array
+        return tuple([(value.shape, value.tobytes()) if hasattr(value, "tobytes") else value for value in record])  # type: ignore[attr-defined] # a NumPy array
 
-    def equal(one: Kind, other: object) -> bool:
-        return isinstance(other, kind) and values(one) == values(other)
+    def equal(value: Kind, other: object) -> bool:
+        return isinstance(other, kind) and values(value) == values(other)
 
-    methods = {"__eq__": equal, "__ne__": lambda *both: not equal(*both), "__hash__": lambda one: hash(values(one))}
+    methods = {"__eq__": equal, "__ne__": lambda *both: not equal(*both), "__hash__": lambda value: hash(values(value))}
     for name, method in methods.items():
         setattr(kind, name, method)
     return kind

@@ -6,14 +6,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from frazil.cli.locations import InSession, on_branch
+from frazil.cli.arguments.locations import InSession, on_branch
 from frazil.cli.output import print_result
 from frazil.metadata.json_text import Json
 
 
-def add_message(parser: ArgumentParser, place: str = "DESTINATION") -> None:
+def add_message(parser: ArgumentParser, target: str = "DESTINATION") -> None:
     """place: the argument that may name a branch"""
-    parser.add_argument("-m", "--message", metavar="TEXT", help=f"the message of the commit, if {place} is a branch")
+    parser.add_argument("-m", "--message", metavar="TEXT", help=f"the message of the commit, if {target} is a branch")
 
 
 @contextmanager

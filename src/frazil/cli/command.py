@@ -28,7 +28,7 @@ class Command(Record):
     def fill(self, parser: ArgumentParser) -> None:
         """Gives a new parser the arguments and texts of this command."""
         parser.description = fill(self.description, _COLUMNS)
-        parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {what}" for line, what in self.examples)
+        parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {effect}" for line, effect in self.examples)
         parser.formatter_class = RawDescriptionHelpFormatter
         self.add_arguments(parser)
         parser.set_defaults(run=self.run, refuse=parser.error, parser=parser)
@@ -44,12 +44,12 @@ def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
     )
 
 
-def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
-    """The type of an argument: a whole number from low to high, both included. what: its name in errors."""
+def whole_number(name: str, low: int, high: int) -> Callable[[str], int]:
+    """The type of an argument: a whole number from low to high, both included. name: its name in errors."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > 20 or not low <= int(text) <= high:
-            raise ArgumentTypeError(f"{text!r} is not {what}")
+            raise ArgumentTypeError(f"{text!r} is not {name}")
         return int(text)
 
     return parse
@@ -61,8 +61,8 @@ def size(text: str) -> int:
     if found is None:
         raise ArgumentTypeError(f"{text!r} is not a size; give a number of bytes, or such as 500MB or 10GiB")
     number, power, binary = found.groups()
-    whole, _, rest = number.partition(".")
-    thousandths = int(whole) * 1000 + int(rest.ljust(3, "0") or 0)
+    whole, _, fraction = number.partition(".")
+    thousandths = int(whole) * 1000 + int(fraction.ljust(3, "0") or 0)
     return int(thousandths * (1024 if binary else 1000) ** _POWERS.index((power or " ").lower()) // 1000)
 
 

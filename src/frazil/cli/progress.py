@@ -11,8 +11,8 @@ from typing import IO, Final, Self
 from frazil.base.reports import human
 
 _WIDTH: Final = 24
-_PATIENCE: Final = 0.3  # seconds of work before the bar is shown
-_BETWEEN: Final = 0.1
+_DELAY: Final = 0.3  # seconds of work before the bar is shown
+_INTERVAL: Final = 0.1
 
 
 class _Line(ABC):
@@ -22,14 +22,14 @@ class _Line(ABC):
         self._stream = sys.stderr if stream is None else stream
         self._shows = shows and self._stream.isatty()
         self._start = time.monotonic()
-        self._next, self._drawn = self._start + _PATIENCE, 0
+        self._next, self._drawn = self._start + _DELAY, 0
 
     def __enter__(self) -> Self:
         return self
 
     def _update(self) -> None:
         if self._shows and (now := time.monotonic()) >= self._next:
-            self._next = now + _BETWEEN
+            self._next = now + _INTERVAL
             line = self.line(now - self._start)
             print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
             self._drawn = len(line)
@@ -63,9 +63,9 @@ class Progress(_Line):
         part = min(1.0, self._done / self._total) if self._total else 1.0
         full = int(part * _WIDTH)
         rate = self._done / seconds if seconds else 0.0
-        left = f", {(self._total - self._done) / rate:.0f} s left" if rate and self._done < self._total else ""
+        time_left = f", {(self._total - self._done) / rate:.0f} s left" if rate and self._done < self._total else ""
         bar = "#" * full + "-" * (_WIDTH - full)
-        return f"{self._label} [{bar}] {part:4.0%} of {human(self._total)}, {human(rate)}/s{left}"
+        return f"{self._label} [{bar}] {part:4.0%} of {human(self._total)}, {human(rate)}/s{time_left}"
 
 
 class Steps(_Line):

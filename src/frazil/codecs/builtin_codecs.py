@@ -26,7 +26,7 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(import_module(self.module), self.name))
 
 
-AT_HAND: Final[tuple[type[Codec], ...]] = (
+LOADED: Final[tuple[type[Codec], ...]] = (
     *(Bytes, Transpose, Gzip, Zstd, Blosc, Crc32c, ShardingIndexed),
     *(NumcodecsBlosc, NumcodecsGzip, NumcodecsZstd),
 )
@@ -44,21 +44,21 @@ LATE: Final[dict[str, LateCodec]] = {
     "numcodecs.pcodec": LateCodec("frazil.codecs.array_to_bytes.pcodec", "Pcodec"),
     "zarrs.gdeflate": LateCodec("frazil.codecs.bytes_to_bytes.gdeflate", "Gdeflate"),
     "conditional": LateCodec("frazil.codecs.bytes_to_bytes.conditional", "Conditional"),
-    "numcodecs.zlib": LateCodec("frazil.codecs.bytes_to_bytes.zlib", "Zlib"),
-    "numcodecs.bz2": LateCodec("frazil.codecs.bytes_to_bytes.bz2", "Bz2"),
+    "numcodecs.zlib": LateCodec("frazil.codecs.bytes_to_bytes.compressors", "Zlib"),
+    "numcodecs.bz2": LateCodec("frazil.codecs.bytes_to_bytes.compressors", "Bz2"),
     "numcodecs.base64": LateCodec("frazil.codecs.bytes_to_bytes.base64", "Base64"),
-    "numcodecs.lz4": LateCodec("frazil.codecs.bytes_to_bytes.lz4", "Lz4"),
-    "numcodecs.lzma": LateCodec("frazil.codecs.bytes_to_bytes.lzma", "Lzma"),
+    "numcodecs.lz4": LateCodec("frazil.codecs.bytes_to_bytes.compressors", "Lz4"),
+    "numcodecs.lzma": LateCodec("frazil.codecs.bytes_to_bytes.compressors", "Lzma"),
     "numcodecs.shuffle": LateCodec("frazil.codecs.bytes_to_bytes.shuffle", "Shuffle"),
     "numcodecs.crc32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Crc32"),
     "numcodecs.adler32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Adler32"),
-    "numcodecs.fletcher32": LateCodec("frazil.codecs.bytes_to_bytes.fletcher32", "Fletcher32"),
+    "numcodecs.fletcher32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Fletcher32"),
     "numcodecs.crc32c": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "NumcodecsCrc32c"),
-    "numcodecs.delta": LateCodec("frazil.codecs.array_to_array.delta", "Delta"),
-    "numcodecs.fixedscaleoffset": LateCodec("frazil.codecs.array_to_array.fixed_scale_offset", "FixedScaleOffset"),
-    "numcodecs.quantize": LateCodec("frazil.codecs.array_to_array.quantize", "Quantize"),
+    "numcodecs.delta": LateCodec("frazil.codecs.array_to_array.filters", "Delta"),
+    "numcodecs.fixedscaleoffset": LateCodec("frazil.codecs.array_to_array.filters", "FixedScaleOffset"),
+    "numcodecs.quantize": LateCodec("frazil.codecs.array_to_array.filters", "Quantize"),
     "numcodecs.bitround": LateCodec("frazil.codecs.array_to_array.bitround", "NumcodecsBitRound"),
-    "numcodecs.astype": LateCodec("frazil.codecs.array_to_array.astype", "AsType"),
+    "numcodecs.astype": LateCodec("frazil.codecs.array_to_array.filters", "AsType"),
     "numcodecs.packbits": LateCodec("frazil.codecs.array_to_array.packbits", "NumcodecsPackBits"),
     "numcodecs.categorize": LateCodec("frazil.codecs.array_to_array.categorize", "Categorize"),
     "numcodecs.json2": LateCodec("frazil.codecs.array_to_bytes.objects", "Json2"),
@@ -90,7 +90,7 @@ ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     },
 }
 BUILTIN_CODECS: Final[tuple[tuple[str, type[Codec] | LateCodec], ...]] = (
-    *((codec.name, codec) for codec in AT_HAND),
+    *((codec.name, codec) for codec in LOADED),
     *LATE.items(),
     *ALIASES.items(),
 )

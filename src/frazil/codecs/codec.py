@@ -1,12 +1,13 @@
 """The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
 Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of
-a whole chain is in chain.py."""
+a whole chain is in chain/."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
@@ -107,7 +108,7 @@ class Codec(ABC):
 
 def _as_entry(value: object) -> object:
     if isinstance(value, tuple):
-        return [_as_entry(one) for one in value]
+        return [_as_entry(item) for item in value]
     return value.extension().to_json() if isinstance(value, Codec) else value
 
 
@@ -160,7 +161,7 @@ class ArrayToBytes(Codec):
 
 
 class Sharding(ArrayToBytes):
-    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. The members are described in sharding_indexed.py."""
+    """An array-to-bytes codec that makes shards: chain/compilation.py plans it instead of running it. The members are described in sharding_indexed.py."""
 
     __slots__ = ()
     chunk_shape: tuple[int, ...]
@@ -237,38 +238,44 @@ def codec_call(codec: Codec, path: str) -> ExtensionCall:
 def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
     """codec.encoded_spec; any exception or invalid result of a user's codec becomes a MetadataError."""
     with codec_call(codec, path) as call:
-        made: object = codec.encoded_spec(spec, path)
-        if not isinstance(made, ChunkSpec):
-            raise call.wrong(made, "a ChunkSpec")
-        return made
+        result: object = codec.encoded_spec(spec, path)
+        if not isinstance(result, ChunkSpec):
+            raise call.wrong(result, "a ChunkSpec")
+        return result
 
 
 def size_of(codec: Codec, compute: Callable[[], object], path: str) -> int | None:
     """A number of bytes from a codec, or None where it depends on the values."""
     with codec_call(codec, path) as context:
-        made = compute()
-        if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
-            raise context.wrong(made, "a number of bytes", repr(made))
-        return made
+        nbytes = compute()
+        if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0):
+            raise context.wrong(nbytes, "a number of bytes", repr(nbytes))
+        return nbytes
 
 
 def bound_of(codec: Codec, compute: Callable[[], object], path: str) -> int:
     """The most bytes that a codec makes, according to itself."""
-    made = size_of(codec, compute, path)
-    if made is None:
-        raise codec_call(codec, path).wrong(made, "a number of bytes")
-    return made
+    bound = size_of(codec, compute, path)
+    if bound is None:
+        raise codec_call(codec, path).wrong(bound, "a number of bytes")
+    return bound
+
+
+@contextmanager
+def running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
+    """Runs a codec, which may be the user's and raise any exception."""
+    try:
+        yield
+    except (FrazilError, MemoryError):
+        raise
+    except Exception as error:
+        raise refusal(f"codec {name}: {type(error).__name__}: {error}") from error
 
 
 def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
     """codec.decode; any exception or invalid result of a user's codec becomes a DataError."""
-    try:
-        made: object = codec.decode(data, limit)
-    except FrazilError:
-        raise
-    except Exception as error:
-        raise ChunkDecodeError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
-    decoded = as_bytes(made, codec.name, ChunkDecodeError)
+    with running(codec.name, ChunkDecodeError):
+        decoded = as_bytes(codec.decode(data, limit), codec.name, ChunkDecodeError)
     if len(decoded) > limit:
         raise ChunkDecodeError(f"codec {codec.name} made {len(decoded)} bytes; at most {limit} are possible")
     return decoded
@@ -276,20 +283,15 @@ def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
 
 def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
     """codec.encode; any exception or invalid result of a user's codec becomes an InvalidInputError."""
-    try:
-        made: object = codec.encode(data)
-    except FrazilError:
-        raise
-    except Exception as error:
-        raise InvalidInputError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
-    return as_bytes(made, codec.name, InvalidInputError)
+    with running(codec.name, InvalidInputError):
+        return as_bytes(codec.encode(data), codec.name, InvalidInputError)
 
 
-def as_bytes(made: object, name: str, refusal: type[FrazilError]) -> bytes:
+def as_bytes(result: object, name: str, refusal: type[FrazilError]) -> bytes:
     """The output of a user's codec, checked to be bytes."""
-    if not isinstance(made, bytes | bytearray | memoryview):
-        raise refusal(f"codec {name} made {type(made).__name__} instead of bytes")
-    return bytes(made)
+    if not isinstance(result, bytes | bytearray | memoryview):
+        raise refusal(f"codec {name} made {type(result).__name__} instead of bytes")
+    return bytes(result)
 
 
 def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
@@ -298,10 +300,10 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
     resolved = list(codecs)
     for i, codec in enumerate(resolved):
         with codec_call(codec, f"codecs[{i}]") as call:
-            made: object = codec.resolved(spec)
-            if not isinstance(made, type(codec)):
-                raise call.wrong(made, "a codec of its kind")
-            resolved[i] = codec = made
+            result: object = codec.resolved(spec)
+            if not isinstance(result, type(codec)):
+                raise call.wrong(result, "a codec of its kind")
+            resolved[i] = codec = result
         if isinstance(codec, ArrayToArray):
             try:
                 spec = encoded_spec(codec, spec, codec.name)

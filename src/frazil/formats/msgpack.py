@@ -53,7 +53,7 @@ _KINDS: Final = [kind for kind, _, _ in _HEADS]
 
 class Reader:
     """Reads values one after the other; `at` is the offset of the next. Every method raises FormatError, with the byte and `key`, if a value is missing
-    or of another kind; `what` names the value in its message."""
+    or of another kind; `label` names the value in its message."""
 
     __slots__ = ("at", "data", "key")
 
@@ -64,78 +64,78 @@ class Reader:
         """The error for the value at `at` (None: at the reader's offset)."""
         return FormatError(f"{message}, at byte {self.at if at is None else at}", key=self.key, hint=hint)
 
-    def finish(self, what: str) -> None:
+    def finish(self, label: str) -> None:
         """Refuses bytes after the last value."""
         if self.at != len(self.data):
-            raise self.fail(f"{what} has {len(self.data) - self.at} bytes behind its end")
+            raise self.fail(f"{label} has {len(self.data) - self.at} bytes behind its end")
 
     def kind(self) -> str:
         """The kind of the next value, in words."""
         return _KINDS[self.data[self.at]] if self.at < len(self.data) else _END[0]
 
-    def _refuse(self, what: str, expected: str) -> FormatError:
+    def _refuse(self, label: str, expected: str) -> FormatError:
         if self.at >= len(self.data):
-            return self._short(what)
-        return self.fail(f"{what} must be {expected}, found {self.kind()}")
+            return self._truncated(label)
+        return self.fail(f"{label} must be {expected}, found {self.kind()}")
 
-    def _short(self, what: str) -> FormatError:
+    def _truncated(self, label: str) -> FormatError:
         return self.fail(
-            f"the file ends within {what}", hint="it was cut short; restore it from a copy, or `frazil repo repair`"
+            f"the file ends within {label}", hint="it was cut short; restore it from a copy, or `frazil repo repair`"
         )
 
-    def _head(self, what: str, expected: str) -> tuple[int, int]:
+    def _head(self, label: str, expected: str) -> tuple[int, int]:
         """The number or length in a head, and the end of the head; `at` does not move."""
         data, at = self.data, self.at
         kind, number, width = _HEADS[data[at]] if at < len(data) else _END
         if kind != expected:
-            raise self._refuse(what, expected)
+            raise self._refuse(label, expected)
         end = at + 1 + width
         if width:
             if end > len(data):
-                raise self._short(what)
+                raise self._truncated(label)
             number = int.from_bytes(data[at + 1 : end], "big", signed=number < 0)
         return number, end
 
-    def _count(self, what: str, kind: str, values: int) -> int:
+    def _count(self, label: str, kind: str, values: int) -> int:
         """values: the number of values of each item, of at least one byte each"""
-        count, start = self._head(what, kind)
+        count, start = self._head(label, kind)
         if values * count > len(self.data) - start:
-            raise self._short(what)
+            raise self._truncated(label)
         self.at = start
         return count
 
-    def text(self, what: str) -> str:
+    def text(self, label: str) -> str:
         """A string of UTF-8."""
         data, at = self.data, self.at
         tag = data[at] if at < len(data) else 0
         if 0xA0 <= tag < 0xC0:  # short, as most are
             length, start = tag - 0xA0, at + 1
         else:
-            length, start = self._head(what, _TEXT)
+            length, start = self._head(label, _TEXT)
         end = start + length
         if end > len(data):
-            raise self._short(what)
+            raise self._truncated(label)
         try:
             text = data[start:end].decode()
         except UnicodeDecodeError:
-            raise self.fail(f"{what} must be UTF-8") from None
+            raise self.fail(f"{label} must be UTF-8") from None
         self.at = end
         return text
 
-    def binary(self, what: str) -> bytes:
-        length, start = self._head(what, _BINARY)
+    def binary(self, label: str) -> bytes:
+        length, start = self._head(label, _BINARY)
         if length > len(self.data) - start:
-            raise self._short(what)
+            raise self._truncated(label)
         self.at = start + length
         return self.data[start : self.at]
 
-    def array(self, what: str) -> int:
+    def array(self, label: str) -> int:
         """The number of items, which follow."""
-        return self._count(what, _ARRAY, 1)
+        return self._count(label, _ARRAY, 1)
 
-    def map(self, what: str) -> int:
+    def map(self, label: str) -> int:
         """The number of entries; keys and values follow alternately."""
-        return self._count(what, _MAP, 2)
+        return self._count(label, _MAP, 2)
 
     def nil(self) -> bool:
         """Whether nil comes next; if so, it is read."""
@@ -143,128 +143,128 @@ class Reader:
         self.at += found
         return found
 
-    def boolean(self, what: str) -> bool:
-        number, self.at = self._head(what, _BOOLEAN)
+    def boolean(self, label: str) -> bool:
+        number, self.at = self._head(label, _BOOLEAN)
         return bool(number)
 
-    def integer(self, what: str, low: int = 0, high: int = _HIGH) -> int:
+    def integer(self, label: str, low: int = 0, high: int = _HIGH) -> int:
         """A whole number, in any of its lengths, from low to high."""
         data, at = self.data, self.at
         if at < len(data) and data[at] < 0x80:  # small, as most are
             number, end = data[at], at + 1
         else:
-            number, end = self._head(what, _INTEGER)
+            number, end = self._head(label, _INTEGER)
         if not low <= number <= high:
-            raise self.fail(f"{what} must be from {low} to {high}, found {number}")
+            raise self.fail(f"{label} must be from {low} to {high}, found {number}")
         self.at = end
         return number
 
-    def u16(self, what: str) -> int:
-        return self.integer(what, 0, 2**16 - 1)
+    def u16(self, label: str) -> int:
+        return self.integer(label, 0, 2**16 - 1)
 
-    def u32(self, what: str) -> int:
-        return self.integer(what, 0, 2**32 - 1)
+    def u32(self, label: str) -> int:
+        return self.integer(label, 0, 2**32 - 1)
 
-    def float_bits(self, what: str, size: int) -> bytes:
+    def float_bits(self, label: str, size: int) -> bytes:
         """The bits of a float of `size` bytes, big-endian; any other number is rounded to it."""
         offset, kind, value = self.at, self.kind(), 0.0
         if kind == _FLOATS[size]:  # a signalling NaN keeps its bits
-            bits, self.at = self._head(what, kind)
+            bits, self.at = self._head(label, kind)
             return bits.to_bytes(size, "big")
         if kind == _FLOATS[12 - size]:
-            bits, self.at = self._head(what, kind)
+            bits, self.at = self._head(label, kind)
             (value,) = struct.unpack(_FLOAT_FORMATS[12 - size], bits.to_bytes(12 - size, "big"))
         elif kind == _INTEGER:
-            value = self.integer(what, _LOW)
+            value = self.integer(label, _LOW)
         else:
-            raise self._refuse(what, "a number")
+            raise self._refuse(label, "a number")
         try:
             return struct.pack(_FLOAT_FORMATS[size], value)
         except OverflowError:
-            raise self.fail(f"{what} must fit {8 * size} bits, found {value}", offset) from None
+            raise self.fail(f"{label} must fit {8 * size} bits, found {value}", offset) from None
 
-    def skip(self, what: str, count: int = 1) -> None:
+    def skip(self, label: str, count: int = 1) -> None:
         """Skips values of any kind."""
         end = _kernel.skip_values(self.data, self.at, count)
         if end < 0:
-            raise self.fail(f"{what} is cut short, or is not MessagePack")
+            raise self.fail(f"{label} is cut short, or is not MessagePack")
         self.at = end
 
-    def raw(self, what: str) -> bytes:
+    def raw(self, label: str) -> bytes:
         """One value of any kind, as encoded."""
         start = self.at
-        self.skip(what)
+        self.skip(label)
         return self.data[start : self.at]
 
-    def value(self, what: str, depth: int = DEPTH_LIMIT) -> Json:
+    def value(self, label: str, depth: int = DEPTH_LIMIT) -> Json:
         """One JSON value, or one with the floats that JSON lacks (NaN, infinities). Of duplicate keys the last is used."""
         kind = _KINDS[self.data[self.at]] if self.at < len(self.data) else _END[0]
         if kind == _TEXT:
-            return self.text(what)
+            return self.text(label)
         if kind == _INTEGER:
-            return self.integer(what, _LOW)
+            return self.integer(label, _LOW)
         if kind in (_ARRAY, _MAP):
             if depth == 0:
-                raise self.fail(f"{what} must not nest deeper than {DEPTH_LIMIT} levels")
+                raise self.fail(f"{label} must not nest deeper than {DEPTH_LIMIT} levels")
             if kind == _MAP:
-                return self.members(what, depth)
-            return [self.value(what, depth - 1) for _ in range(self.array(what))]
+                return self.members(label, depth)
+            return [self.value(label, depth - 1) for _ in range(self.array(label))]
         if kind in _FLOATS.values():
-            number: float = struct.unpack(">d", self.float_bits(what, 8))[0]
+            number: float = struct.unpack(">d", self.float_bits(label, 8))[0]
             return number
         if kind in (_NIL, _BOOLEAN):
-            return None if self.nil() else self.boolean(what)
-        raise self._refuse(what, "what JSON has")
+            return None if self.nil() else self.boolean(label)
+        raise self._refuse(label, "what JSON has")
 
-    def members(self, what: str, depth: int = DEPTH_LIMIT) -> dict[str, Json]:
+    def members(self, label: str, depth: int = DEPTH_LIMIT) -> dict[str, Json]:
         """A JSON object."""
         members: dict[str, Json] = {}
-        inside = f"a member's name in {what}"
-        for _ in range(self.map(what)):
+        inside = f"a member's name in {label}"
+        for _ in range(self.map(label)):
             name = self.text(inside)
-            members[name] = self.value(what, depth - 1)
+            members[name] = self.value(label, depth - 1)
         return members
 
-    def struct(self, what: str, make: Callable[..., T], fields: Fields, optional: Sequence[str] = ()) -> T:
+    def struct(self, label: str, make: Callable[..., T], fields: Fields, optional: Sequence[str] = ()) -> T:
         """The result of `make` for the fields of a struct, each read by its function, in this order; None for a missing optional one. The struct is an
         array of all fields, or a map by name in any order, whose other entries are skipped."""
         offset = self.at
         if self.kind() == _ARRAY:
-            if (count := self.array(what)) != len(fields):
-                raise self.fail(f"{what} must have {len(fields)} fields, found {count}", offset, _LATER)
+            if (count := self.array(label)) != len(fields):
+                raise self.fail(f"{label} must have {len(fields)} fields, found {count}", offset, _LATER_FORMATS)
             return make(*[read(self, name) for name, read in fields.items()])
         if self.kind() != _MAP:
-            raise self._refuse(what, "an array or a map")
+            raise self._refuse(label, "an array or a map")
         offsets: dict[str, int] = {}
-        for _ in range(self.map(what)):
-            name = self.text(f"a field's name in {what}")
+        for _ in range(self.map(label)):
+            name = self.text(f"a field's name in {label}")
             if name in offsets:
-                raise self.fail(f"{what} has {name!r} twice")
+                raise self.fail(f"{label} has {name!r} twice")
             offsets[name] = self.at
-            self.skip(what)
+            self.skip(label)
         end, values = self.at, list[object]()
         for name, read in fields.items():
             if name not in offsets and name not in optional:
-                raise self.fail(f"{what} must have {name!r}, which is absent", offset)
+                raise self.fail(f"{label} must have {name!r}, which is absent", offset)
             self.at = offsets.get(name, end)
             values.append(read(self, name) if name in offsets else None)
         self.at = end
         return make(*values)
 
-    def variant(self, what: str) -> tuple[str, bool]:
+    def variant(self, label: str) -> tuple[str, bool]:
         """The name of an enum's variant, and whether its value follows: the enum is a string, or a map of one entry."""
         offset = self.at
         if self.kind() == _TEXT:
-            return self.text(what), False
-        if (count := self.map(what)) != 1:
-            raise self.fail(f"{what} must be a map of one entry, found {count}", offset)
-        return self.text(f"the variant of {what}"), True
+            return self.text(label), False
+        if (count := self.map(label)) != 1:
+            raise self.fail(f"{label} must be a map of one entry, found {count}", offset)
+        return self.text(f"the variant of {label}"), True
 
 
 Fields: TypeAlias = Mapping[str, Callable[[Reader, str], object]]
 
 _FLOAT_FORMATS: Final = {4: ">f", 8: ">d"}
-_LATER: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, which are not read here"
+_LATER_FORMATS: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, which are not read here"
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------------------
@@ -276,10 +276,10 @@ class Packed(bytes):
     __slots__ = ()
 
 
-def checked(value: int, high: int, what: str) -> int:
-    """A valid number for `what`. Raises InvalidInputError outside 0 to high."""
+def checked(value: int, high: int, label: str) -> int:
+    """A valid number for `label`. Raises InvalidInputError outside 0 to high."""
     if not 0 <= value <= high:
-        raise InvalidInputError(f"{what} must be from 0 to {high}, found {value}")
+        raise InvalidInputError(f"{label} must be from 0 to {high}, found {value}")
     return value
 
 

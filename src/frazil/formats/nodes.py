@@ -116,7 +116,9 @@ def files_of(node: Node | None) -> NodeFiles:
     if isinstance(node, BrokenNode):
         raise node.error
     attributes = node.attributes.id if isinstance(node.attributes, AttributesReference) else None
-    return NodeFiles(() if node.array is None else tuple([one.id for one in node.array.manifests]), attributes)
+    return NodeFiles(
+        () if node.array is None else tuple([manifest.id for manifest in node.array.manifests]), attributes
+    )
 
 
 class StoredNodes:
@@ -190,8 +192,8 @@ class Nodes:
         self._order: Order | None = None
         self.encoded: bytes | None = None
         if nodes:
-            made = self.changed(nodes)
-            self.changes, self._count = made.changes, made._count
+            changed = self.changed(nodes)
+            self.changes, self._count = changed.changes, changed._count
 
     def __len__(self) -> int:
         return self._count
@@ -308,8 +310,8 @@ class Nodes:
             removed = {path for path, node in self.changes.items() if node is None}
             new = [(sort_key(path), path) for path, node in self.changes.items() if path not in index.entries]
             if removed or new:
-                kept = [pair for pair in zip(order.keys, order.paths, strict=True) if pair[1] not in removed]
-                pairs = sorted(kept + new)
+                remaining = [pair for pair in zip(order.keys, order.paths, strict=True) if pair[1] not in removed]
+                pairs = sorted(remaining + new)
                 order = Order([pair[0] for pair in pairs], [pair[1] for pair in pairs], False)
             self._order = order
         return self._order

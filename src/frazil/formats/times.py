@@ -10,7 +10,7 @@ import numpy as np
 from frazil.errors import InvalidInputError
 
 _SECOND: Final = 10**9
-_FIRST: Final = -62167219200  # the year 0
+_YEAR_0: Final = -62167219200  # the year 0
 _LAST: Final = 253402300799  # the end of the year 9999
 
 
@@ -18,17 +18,17 @@ def parse_time(text: str) -> int | None:
     """Nanoseconds since 1970-01-01 in UTC; None for text that is not a time with a zone. Digits of a fraction after the ninth are ignored."""
     if len(text) < 20 or not text.isascii():
         return None
-    rest, second = text[19:], text[17:19]
+    zone, second = text[19:], text[17:19]
     digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + second
     if not digits.isdigit() or text[4:17:3] != f"--{text[10]}::" or text[10] not in "Tt ":
         return None
     fraction = ""
-    if rest[0] == ".":
-        size = len(rest) - 1 - len(rest[1:].lstrip("0123456789"))
-        fraction, rest = rest[1 : 1 + size], rest[1 + size :]
+    if zone[0] == ".":
+        size = len(zone) - 1 - len(zone[1:].lstrip("0123456789"))
+        fraction, zone = zone[1 : 1 + size], zone[1 + size :]
         if not fraction:
             return None
-    offset = _offset(rest)
+    offset = _offset(zone)
     leap = second == "60"  # a leap second: converted to the next second
     try:
         seconds = (
@@ -36,7 +36,7 @@ def parse_time(text: str) -> int | None:
         )
     except ValueError:
         return None
-    if offset is None or not _FIRST <= seconds - offset <= _LAST:
+    if offset is None or not _YEAR_0 <= seconds - offset <= _LAST:
         return None
     return (seconds - offset) * _SECOND + int(fraction[:9].ljust(9, "0"))
 
@@ -57,7 +57,7 @@ def emit_time(value: int) -> str:
     """The text of nanoseconds since 1970, in UTC, with the fewest digits of a fraction that keep the value: none, 3, 6 or 9. Raises InvalidInputError outside
     the years 0 to 9999."""
     seconds, fraction = divmod(value, _SECOND)
-    if not _FIRST <= seconds <= _LAST:
+    if not _YEAR_0 <= seconds <= _LAST:
         raise InvalidInputError(f"a time in a repository must be in the years 0 to 9999, found {value} ns from 1970")
     digits = f".{fraction:09}" if fraction else ""
     while digits.endswith("000"):

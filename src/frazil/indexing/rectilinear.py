@@ -66,7 +66,7 @@ class RunAxis(IndexAxis):
     def __init__(self, chunk: Columns, runs: Columns, length: int, extent: int) -> None:
         """chunk: int64[n], ascending inner chunks; runs: int64[n, 4] within them."""
         self._set_extents(length, extent)
-        self.complete, self.size = False, int(runs[:, 1].sum())
+        self.size = int(runs[:, 1].sum())
         self._chunk, self._runs, self.count = chunk, runs, len(chunk)
         self._first_run = np.arange(len(chunk) + 1, dtype=np.int64)
         self._covers = runs[:, 1] == np.minimum(length - chunk * self.extent, self.extent)
@@ -100,12 +100,12 @@ def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
     if selection.indices is None:
         return _run_axes(selection, axis, axis.starts)
     extents, elements = axis.regular(selection.indices)
-    made: list[tuple[int, Axis]] = []
+    runs: list[tuple[int, Axis]] = []
     for extent in np.unique(extents).tolist():
         positions = np.flatnonzero(extents == extent)
         length = axis.regular_length(extent)
-        made.append((extent, IndexAxis(elements[positions], length, axis.inner_chunk or extent, positions)))
-    return made
+        runs.append((extent, IndexAxis(elements[positions], length, axis.inner_chunk or extent, positions)))
+    return runs
 
 
 def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list[tuple[int, Axis]]:
@@ -128,13 +128,13 @@ def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list
     extents = starts[chunk + 1] - starts[chunk]
     inner_chunk = extents if axis.inner_chunk is None else np.full_like(extents, axis.inner_chunk)
     number = (chunk * extents + begin - starts[chunk]) // inner_chunk
-    made: list[tuple[int, Axis]] = []
+    run_axes: list[tuple[int, Axis]] = []
     for extent in np.unique(extents[count > 0]).tolist():
         selected: NDArray[np.bool_] = (extents == extent) & (count > 0)
-        made.append(
+        run_axes.append(
             (extent, RunAxis(number[selected], runs[selected], axis.regular_length(extent), axis.inner_chunk or extent))
         )
-    return made
+    return run_axes
 
 
 def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterator[tuple[tuple[int, ...], PointPlan]]:
@@ -159,9 +159,9 @@ def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterato
 
 def block_selection(selection: BoxSelection, axes: Sequence[GridAxis]) -> BoxSelection:
     """The elements of blocks that are selected by their coordinates in the grid, one range along each axis."""
-    made = []
+    slices = []
     for of_axis, axis in zip(selection.axes, axes, strict=True):
         first, behind = of_axis.start, of_axis.start + of_axis.size
         start, end = (first * axis.step, behind * axis.step) if axis.starts is None else axis.starts[[first, behind]]
-        made.append(AxisSelection(int(start), 1, max(0, min(int(end), axis.length) - int(start))))
-    return BoxSelection(tuple(axis.length for axis in axes), tuple(made))
+        slices.append(AxisSelection(int(start), 1, max(0, min(int(end), axis.length) - int(start))))
+    return BoxSelection(tuple(axis.length for axis in axes), tuple(slices))

@@ -1,6 +1,6 @@
 """Calls to extensions of users. An exception or a wrong result becomes a FrazilError that names the extension and keeps the traceback.
 
-This is for documents and for opening. codecs/codec.py and codecs/python_stage.py call codecs."""
+This is for documents and for opening. codecs/codec.py and codecs/chain/python_stage.py call codecs."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ class ExtensionCall:
                 f"the {self.kind} {self.name} failed with {type(error).__name__}: {error}", path=self.path
             ) from error
 
-    def wrong(self, made: object, expected: str, found: str | None = None) -> InvalidInputError:
+    def wrong(self, result: object, expected: str, found: str | None = None) -> InvalidInputError:
         """The error for a wrong result. found: describes the result where its class is not enough."""
         return self.refusal(
-            f"the {self.kind} {self.name} made {found or type(made).__name__} instead of {expected}", path=self.path
+            f"the {self.kind} {self.name} made {found or type(result).__name__} instead of {expected}", path=self.path
         )
 
 
 def with_methods(call: ExtensionCall, make: Callable[[], T], methods: tuple[str, ...], expected: str) -> T:
     """The object that an extension returns. Raises an error if it lacks one of the methods."""
     with call:
-        made = make()
-        if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in methods):
-            raise call.wrong(made, f"{expected}, which has {', '.join(methods)}")
-        return made
+        result = make()
+        if isinstance(result, type) or not all(callable(getattr(result, name, None)) for name in methods):
+            raise call.wrong(result, f"{expected}, which has {', '.join(methods)}")
+        return result
 
 
 def _checked_key(call: ExtensionCall, key: object, prefix: str) -> str:

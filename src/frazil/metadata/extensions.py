@@ -15,8 +15,8 @@ from frazil.metadata.value import Value, assign
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_FIRST: Final = "abcdefghijklmnopqrstuvwxyz"
-_REST: Final = _FIRST + "0123456789-_."
+_FIRST_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_LETTERS: Final = _FIRST_LETTERS + "0123456789-_."
 _BEGINNING: Final = 4  # letters of a name that count as its beginning
 _MEMBERS: Final = frozenset({"name", "configuration", "must_understand"})
 
@@ -69,12 +69,12 @@ def is_extension_name(name: object) -> bool:
     """Whether the name has a form that the core allows: registered, or a URI, which earlier versions of the core required."""
     if not isinstance(name, str):
         return False
-    if len(name) >= 2 and name[0] in _FIRST and not name.strip(_REST):
+    if len(name) >= 2 and name[0] in _FIRST_LETTERS and not name.strip(_LETTERS):
         return True
-    scheme, _, rest = name.partition(":")
-    if not scheme or scheme[0].lower() not in _FIRST or scheme.lower().strip(_REST + "+"):
+    scheme, _, scheme_path = name.partition(":")
+    if not scheme or scheme[0].lower() not in _FIRST_LETTERS or scheme.lower().strip(_LETTERS + "+"):
         return False
-    return (rest.startswith("//") and len(rest) > 2) or (scheme.lower() == "urn" and rest != "")
+    return (scheme_path.startswith("//") and len(scheme_path) > 2) or (scheme.lower() == "urn" and scheme_path != "")
 
 
 def parse_extension(value: Json, path: str, *, may_ignore: bool = True) -> Extension:
@@ -158,9 +158,9 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
         if family.matches(extension.name):
             return family
     alike = suggestion(extension.name, names_of(families))
-    known = "" if alike else f" (registered: {', '.join(names_of(families))})"
+    registered = "" if alike else f" (registered: {', '.join(names_of(families))})"
     raise UnknownExtensionError(
-        f"the {kind} {found(extension.name)} is not registered{known}",
+        f"the {kind} {found(extension.name)} is not registered{registered}",
         path=path,
         hint=alike or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
     )
@@ -170,13 +170,13 @@ def suggestion(name: str, names: Sequence[str]) -> str | None:
     """A hint with the known name that is similar to a name: mistyped, without the part before its dot, or shortened. None if no name is similar."""
     from difflib import get_close_matches
 
-    short = {one.rpartition(".")[2].lower(): one for one in reversed(names)} | {
-        one.lower(): one for one in reversed(names)
+    short = {full_name.rpartition(".")[2].lower(): full_name for full_name in reversed(names)} | {
+        full_name.lower(): full_name for full_name in reversed(names)
     }
     lowered = name.lower()
     alike = get_close_matches(lowered, short, 1, 0.7)
     if not alike and len(name) >= _BEGINNING:
-        alike = [one for one in short if one.startswith(lowered)]
+        alike = [full_name for full_name in short if full_name.startswith(lowered)]
     return f"did you mean {short[alike[0]]!r}?" if alike else None
 
 

@@ -333,13 +333,13 @@ def spelt_out(value: Json) -> Json:
 
 def _has_words(value: Json) -> bool:
     """Whether there are numbers that are not finite, and all of them are NonFinite."""
-    found, left = False, [value]
-    while left:
-        child = left.pop()
+    found, stack = False, [value]
+    while stack:
+        child = stack.pop()
         if isinstance(child, dict):
-            left.extend(child.values())
+            stack.extend(child.values())
         elif isinstance(child, list):
-            left.extend(child)
+            stack.extend(child)
         elif isinstance(child, float) and not math.isfinite(child):
             if not isinstance(child, NonFinite):
                 return False

@@ -44,10 +44,10 @@ class NodeMetadata(Value):
 
     def _with_checked(self, **members: object) -> Self:
         """The same node with these fields instead of its own, which are not checked."""
-        made = object.__new__(type(self))
+        result = object.__new__(type(self))
         for name in self.__slots__:
-            assign(made, name, members[name] if name in members else getattr(self, name))
-        return made
+            assign(result, name, members[name] if name in members else getattr(self, name))
+        return result
 
 
 class ArrayMetadata(NodeMetadata):

@@ -61,19 +61,20 @@ class LateTypes(Value):
         return self.load().from_numpy(dtype)
 
 
-class MetadataExtensions(Value, excluded=("_parsed",)):
+class MetadataExtensions(Value, excluded=("parsed",)):
     """Extensions that documents may name. `with_...` return a new value in which the new family comes first, so that it may replace an older one.
 
     fallbacks           whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
-    warns_of_fallbacks  whether a fallback causes a FallbackWarning"""
+    warns_of_fallbacks  whether a fallback causes a FallbackWarning
+    parsed              cached nodes of documents of the final dialect that were parsed with these extensions, and without a warning. Not part of the value"""
 
-    __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "warns_of_fallbacks")
+    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "parsed", "warns_of_fallbacks")
     data_types: tuple[DataTypeFamily, ...]
     chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
     chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
     fallbacks: bool
     warns_of_fallbacks: bool
-    _parsed: ResultCache
+    parsed: ResultCache
 
     def __init__(
         self,
@@ -88,12 +89,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         self.chunk_grids = tuple(chunk_grids)
         self.chunk_key_encodings = tuple(chunk_key_encodings)
         self.fallbacks, self.warns_of_fallbacks = fallbacks, warns_of_fallbacks
-        self._parsed = ResultCache() if parsed is None else parsed
-
-    @property
-    def parsed(self) -> ResultCache:
-        """Cached nodes of documents of the final dialect that were parsed with these extensions, and without a warning. Not part of the value."""
-        return self._parsed
+        self.parsed = ResultCache() if parsed is None else parsed
 
     def replaced(self, **fields: object) -> MetadataExtensions:
         """The same with these arguments of the constructor instead of its own. It does not share parsed nodes, unless `parsed` is given."""
@@ -119,7 +115,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     def without_warnings(self) -> MetadataExtensions:
         """The same without a FallbackWarning: for documents whose fallbacks were reported when they were opened."""
-        return self.replaced(warns_of_fallbacks=False, parsed=self._parsed)
+        return self.replaced(warns_of_fallbacks=False, parsed=self.parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError if no family has its name."""
@@ -132,9 +128,9 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         if family is REGULAR:
             return REGULAR.parse(extension, path)
         call = ExtensionCall("chunk grid", extension.name, path)
-        made = with_methods(call, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
+        grid = with_methods(call, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
         with call:
-            return usable_grid(made, path)
+            return usable_grid(grid, path)
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
         """The chunk key encoding of an extension; UnknownExtensionError if no family has its name."""
@@ -200,25 +196,27 @@ def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str
         return data_type
 
 
-def _check_type(call: ExtensionCall, made: object) -> None:
+def _check_type(call: ExtensionCall, data_type: object) -> None:
     """Refuses the result of a user's family if it is not a data type that elements can have."""
-    if not isinstance(made, DataType):
-        raise call.wrong(made, "a DataType")
-    if not isinstance(made.name, str) or not isinstance(made.dtype, np.dtype) or not made.dtype.itemsize:
-        raise call.wrong(made, "a data type with a name, and a dtype of some bytes")
-    if not made.dtype.isnative or made.dtype.hasobject:
-        raise call.wrong(made, f"a data type of native bytes ({made.dtype} is none)")
-    swaps: object = made.swaps
+    if not isinstance(data_type, DataType):
+        raise call.wrong(data_type, "a DataType")
+    if not isinstance(data_type.name, str) or not isinstance(data_type.dtype, np.dtype) or not data_type.dtype.itemsize:
+        raise call.wrong(data_type, "a data type with a name, and a dtype of some bytes")
+    if not data_type.dtype.isnative or data_type.dtype.hasobject:
+        raise call.wrong(data_type, f"a data type of native bytes ({data_type.dtype} is none)")
+    swaps: object = data_type.swaps
     fits = isinstance(swaps, tuple) and all(
         isinstance(swap, tuple)
         and len(swap) == 3
         and all(type(number) is int for number in swap)
         and swap[0] >= 0 < min(swap[1:])
-        and swap[0] + swap[1] * swap[2] <= made.dtype.itemsize
+        and swap[0] + swap[1] * swap[2] <= data_type.dtype.itemsize
         for swap in swaps
     )
     if not fits:
-        raise call.wrong(made, f"a data type whose swaps are within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
+        raise call.wrong(
+            data_type, f"a data type whose swaps are within its {data_type.dtype.itemsize} bytes ({swaps!r} do not)"
+        )
 
 
 _OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)

@@ -33,11 +33,11 @@ class ResultCache:
         found = self._results.get(key)
         return found[1] if found is not None and isinstance(found[1], kind) else None
 
-    def put(self, key: Hashable, result: object, kept: object = None) -> None:
-        """kept: values whose identity is part of the key; they live as long as the entry."""
+    def put(self, key: Hashable, result: object, alive: object = None) -> None:
+        """alive: values whose identity is part of the key; they live as long as the entry."""
         if len(self._results) >= _MOST:
             self._results.clear()
-        self._results[key] = kept, result
+        self._results[key] = alive, result
 
     def get_or_make(self, parts: tuple[object, ...], make: Callable[[], T], kind: type[T]) -> T:
         """The result for these objects, compared by identity. If `make` raises, nothing is cached. kind: the class of the result"""

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Final
 
 # this package, and the mapping that groups derive from, whose `get` and `pop` call back into it
-_OURS: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get.__code__.co_filename)
+_SKIPPED_FILES: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get.__code__.co_filename)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warns at the innermost frame that is not of this package; if there is none, at the outermost one."""
     if sys.version_info >= (3, 12):
-        warnings.warn(message, category, skip_file_prefixes=_OURS)
+        warnings.warn(message, category, skip_file_prefixes=_SKIPPED_FILES)
         return
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED_FILES):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -39,10 +39,10 @@ def assign(window: Window, values: Values, report: Callable[[int], object]) -> N
         report(tile.nbytes)
 
 
-def _may_round(given: np.dtype[np.generic], dtype: np.dtype[np.generic]) -> bool:
-    if np.can_cast(given, dtype, "safe"):
+def _may_round(source: np.dtype[np.generic], dtype: np.dtype[np.generic]) -> bool:
+    if np.can_cast(source, dtype, "safe"):
         return True
-    return dtype.kind in "fc" and np.can_cast(given, dtype, "same_kind")
+    return dtype.kind in "fc" and np.can_cast(source, dtype, "same_kind")
 
 
 def _check_exact(values: Values, dtype: np.dtype[np.generic], path: str) -> None:

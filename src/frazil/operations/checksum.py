@@ -130,9 +130,9 @@ class _Digests:
         stop = slab.box[0].stop if slab.box else 0
         for origin in origins:
             number = self._number(origin)
-            made = self._begun.pop(number, None)
-            if made is None:
-                made = hashlib.sha256(number.to_bytes(8, "little"), usedforsecurity=False)
+            digest = self._begun.pop(number, None)
+            if digest is None:
+                digest = hashlib.sha256(number.to_bytes(8, "little"), usedforsecurity=False)
             inside: tuple[EllipsisType | slice, ...] = (  # ... so that a result without dimensions stays an array
                 ...,
                 *(
@@ -141,11 +141,11 @@ class _Digests:
                 ),
             )
             data = np.ascontiguousarray(slab.values[inside], self._dtype).reshape(-1).view(np.uint8)
-            made.update(data.data)
+            digest.update(data.data)
             if origin and stop < min((origin[0] // self.blocks[0] + 1) * self.blocks[0], self._shape[0]):
-                self._begun[number] = made
+                self._begun[number] = digest
             else:
-                total += int.from_bytes(made.digest(), "little")
+                total += int.from_bytes(digest.digest(), "little")
         return total
 
     def _number(self, origin: Sequence[int]) -> int:

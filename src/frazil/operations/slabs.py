@@ -126,7 +126,8 @@ def element_nbytes(array: Array) -> int:
 def text_nbytes(values: Values) -> int:
     """Memory of the text and bytes of elements of any length, about."""
     return int(
-        _ARENA * sum([len(one.encode() if isinstance(one, str) else one or b"") for one in values.reshape(-1).tolist()])
+        _ARENA
+        * sum([len(text.encode() if isinstance(text, str) else text or b"") for text in values.reshape(-1).tolist()])
     )
 
 
@@ -189,9 +190,9 @@ def _cost(shape: tuple[int, ...], column: tuple[int, ...], grids: _Grids) -> flo
     )
 
 
-def _cuts(length: int, one: int, other: int) -> int:
+def _cuts(length: int, source: int, other: int) -> int:
     """The number of pieces into which two regular grids together cut a length."""
-    return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
+    return -(-length // source) + -(-length // other) - 1 - (length - 1) // lcm(source, other)
 
 
 def read_slabs(
@@ -268,7 +269,7 @@ def _read_column(
     # a second thread does not receive Ctrl-C: it checks `ended` between pieces
     row = array.dtype.itemsize * max(prod(extents) // rows, 1)
     piece = length if ended is None else max(_PIECE // (row * array.chunks[axis]), 1) * array.chunks[axis]
-    is_text, held = array.dtype.kind in "OT", 0
+    is_text, nbytes = array.dtype.kind in "OT", 0
     if is_text:  # its length is known after it was read: by whole chunks, few at once
         least = max(plan.blocks[axis], array.chunks[axis])
         piece = least * max(min(_TEXT_PIECE, plan.nbytes // 16) * rows // (plan.nbytes * least), 1)
@@ -283,20 +284,20 @@ def _read_column(
             part = buffer[(*along, slice(read - base, stop - base))]
             array.read((*column[:axis], slice(read, stop), *column[axis + 1 :]), out=part)
             read = stop
-            held += text_nbytes(part) if is_text else 0
+            nbytes += text_nbytes(part) if is_text else 0
             blocks_end = read // plan.blocks[axis] * plan.blocks[axis]
-            if held > plan.nbytes and base < blocks_end < end:
+            if nbytes > plan.nbytes and base < blocks_end < end:
                 values = buffer[(*along, slice(0, blocks_end - base))]
                 yield Slab(at, (*column[:axis], slice(base, blocks_end), *column[axis + 1 :]), values, last=False)
-                turn, held = turn + 1, 0
+                turn, nbytes = turn + 1, 0
                 buffer = buffers[turn % len(buffers)]
                 buffer[...] = buffer.dtype.type()  # frees its text
                 base = read = blocks_end  # rows behind the last whole block are read again
         values = buffer[(*along, slice(0, end - base))]
         yield Slab(at, (*column[:axis], slice(base, end), *column[axis + 1 :]), values)
         turn += 1
-        kept = buffer[(*along, slice(end - base, read - base))]
-        if kept.size:
-            buffers[turn % len(buffers)][(*along, slice(0, read - end))] = kept.copy()
-        held = text_nbytes(kept) if is_text else 0
+        unread = buffer[(*along, slice(end - base, read - base))]
+        if unread.size:
+            buffers[turn % len(buffers)][(*along, slice(0, read - end))] = unread.copy()
+        nbytes = text_nbytes(unread) if is_text else 0
         base = end

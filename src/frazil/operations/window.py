@@ -140,8 +140,8 @@ def window(array: Array, selection: tuple[object, ...] = (...,)) -> Window:
         else:
             ascending = range(axis.start, axis.start + axis.size * axis.step, axis.step)
             picks.append(ascending[::-1] if axis.flipped else ascending)
-    kept = tuple(dimension for dimension, axis in enumerate(box.axes) if not axis.dropped)
-    return Window(array, tuple(picks), kept)
+    kept_axes = tuple(dimension for dimension, axis in enumerate(box.axes) if not axis.dropped)
+    return Window(array, tuple(picks), kept_axes)
 
 
 def _index(picks: Picks) -> slice | NDArray[np.int64]:

@@ -24,8 +24,8 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     if isinstance(store, LocalStore):
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
     if isinstance(store, ZipStore):
-        above, where = address_of(*store.location)
-        return above, f"{where.rstrip('/')}/{root}"
+        above, address = address_of(*store.location)
+        return above, f"{address.rstrip('/')}/{root}"
     if isinstance(store, MemoryStore):
         return ("memory", store.mark), root
     if isinstance(store, ObjectStore):
@@ -46,8 +46,8 @@ def address_of_zarr(array: object) -> tuple[object, str] | None:
 
 def origin_of(store: Store, root: str) -> str:
     """A location by a name that is valid in other processes too."""
-    kind, where = address_of(store, root)
-    return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
+    kind, address = address_of(store, root)
+    return repr((store, address)) if isinstance(kind, int) else f"{kind} {address}"
 
 
 def check_no_overlap(source: tuple[object, str], destination: tuple[object, str], hint: str) -> None:

@@ -87,11 +87,11 @@ def resolve(
     text = location_text(location)  # type: ignore[arg-type] # no object of obstore is left here
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme in {"", "file"}:
-        where = text if scheme == "" else _file_path(text, rest)
-        archive = split_archive(where, is_url=False)
+        store_path = text if scheme == "" else _file_path(text, rest)
+        archive = split_archive(store_path, is_url=False)
         if archive is not None:
             return zip_store.ZipStore(archive[0]), key_prefix(archive[1]) + below
-        return LocalStore(where, threads=threads), below
+        return LocalStore(store_path, threads=threads), below
     if scheme == "memory":
         name, _, inside = rest.partition("/")
         if name == "":
@@ -117,13 +117,7 @@ def given_location(location: Location | None, store: Location | None, options: M
         raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
     where = location if location is not None else store
     assert where is not None
-    if options is None:
-        return where
-    if not isinstance(options, Mapping):
-        raise InvalidInputError(
-            f"storage_options is a {type(options).__name__}; it must be a mapping", hint='{"anon": True}'
-        )
-    if not options:
+    if options is None or options == {}:
         return where
     chosen: dict[str, Any] = storage_options.object_options(where, options)
     archive = split_archive(str(where), is_url=True)

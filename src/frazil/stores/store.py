@@ -174,9 +174,9 @@ class Store(StorePort):
 
     @final
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
-        """As put, but appends to the present value. capabilities.appendable says whether the old bytes pass through this process."""
+        """As put, but appends to the present value. Only on a local disk the old bytes do not pass through this process."""
         self._check_put(key, expect)
-        return append.append_many(self, [key], pieces_of([value]), [expect])[0]
+        return append.append(self, key, pieces_of([value]), expect)
 
     def _check_put(self, key: str, expect: Version | None) -> None:
         check_key(key)

@@ -173,7 +173,7 @@ class MemoryFormat(AlphaSnapshots):
         return tip
 
     def moved(self, tip: Tip) -> Tip | None:
-        return _moved(self._state()[0], tip)
+        return _moved_tip(self._state()[0], tip)
 
     def tip_key(self, tip: Tip) -> str:
         return self.key(_NAME)
@@ -189,14 +189,14 @@ class MemoryFormat(AlphaSnapshots):
             state.parents[new] = encode_id(tip.snapshot)
             return None
 
-        return self._update(change, lambda state: _after(tip, snapshot) if new in state.parents else None)
+        return self._update(change, lambda state: _tip_after(tip, snapshot) if new in state.parents else None)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
         state, _ = self._state()
-        now = _moved(state, tip)
+        now = _moved_tip(state, tip)
         happened = [snapshot for snapshot in snapshots if encode_id(snapshot) in state.parents]
         if happened:
-            after = _after(tip, happened[0])
+            after = _tip_after(tip, happened[0])
             try:  # the object is written again, as the earlier write may not be synced
                 return Answer(self._update(lambda _: None, lambda _: after).outcome, after)
             except StoreError:
@@ -207,16 +207,16 @@ class MemoryFormat(AlphaSnapshots):
         pass  # all changes are in one object
 
     def hold(self, tip: Tip) -> Answer:
-        held = tip._replace(sequence=tip.sequence + 1)
+        next_tip = tip._replace(sequence=tip.sequence + 1)
 
         def change(state: _State) -> Answer | None:
             now = _tip(state, tip.branch) if tip.branch in state.branches else None
             if now != tip:
                 return Answer(TAKEN, now or tip)
-            state.branches[tip.branch] = (held.sequence, encode_id(tip.snapshot))
+            state.branches[tip.branch] = (next_tip.sequence, encode_id(tip.snapshot))
             return None
 
-        return self._update(change, lambda state: held if state.branches[tip.branch][0] > tip.sequence else None)
+        return self._update(change, lambda state: next_tip if state.branches[tip.branch][0] > tip.sequence else None)
 
     def unread_refs(self) -> list[UnreadRef]:
         return []  # all refs are in one object
@@ -254,7 +254,7 @@ class MemoryFormat(AlphaSnapshots):
             parent = state.parents.get(parent)
 
     def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        after = _after(tip, snapshot)
+        after = _tip_after(tip, snapshot)
 
         def change(state: _State) -> Answer | None:
             now = _tip(state, tip.branch) if tip.branch in state.branches else None
@@ -396,14 +396,14 @@ def _tip(state: _State, branch: str) -> Tip:
     return Tip(branch, number, b"" if snapshot is None else decode_id(snapshot), snapshot is None, state.identity)
 
 
-def _moved(state: _State, tip: Tip) -> Tip | None:
+def _moved_tip(state: _State, tip: Tip) -> Tip | None:
     now = _tip(state, tip.branch) if tip.branch in state.branches else None
     if now is None or now.folder != tip.folder:
         raise ConflictError(f"the branch {tip.branch!r} is not the one that the session began from")
     return None if now == tip else now
 
 
-def _after(tip: Tip, snapshot: ObjectId) -> Tip:
+def _tip_after(tip: Tip, snapshot: ObjectId) -> Tip:
     return tip._replace(sequence=tip.sequence + 1, snapshot=snapshot)
 
 

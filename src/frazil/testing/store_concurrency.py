@@ -90,8 +90,8 @@ class StoreConcurrencyTests(StoreTestBase):
                 store.erase_values([f"d/{i}/{n}" for i in range(0, 20, 2)])
 
         run_threads([partial(write, n) for n in range(8)])
-        kept = range(1, 20, 2) if store.capabilities.erasable else range(20)
-        keys = sorted(f"d/{i}/{n}" for i in kept for n in range(8))
+        remaining = range(1, 20, 2) if store.capabilities.erasable else range(20)
+        keys = sorted(f"d/{i}/{n}" for i in remaining for n in range(8))
         assert [store.get(key) for key in keys] == [key.rpartition("/")[2].encode() for key in keys]
         assert not store.capabilities.listable or store.list() == keys
 

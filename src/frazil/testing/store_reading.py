@@ -148,11 +148,11 @@ class StoreReadingTests(StoreTestBase):
     def test_held_objects_stay_as_they_were(self) -> None:
         store = self.filled(a=b"first value", b=b"gone", c=b"kept")
         names = ["a", "b", "c", "d"]
-        held, tails = self.fetch(store, names, (0, -5, 5), (1, -1, 1), (2, 1, 2))
+        opened, tails = self.fetch(store, names, (0, -5, 5), (1, -1, 1), (2, 1, 2))
         assert tails == [b"value", b"e", b"ep"]
         spans = columns((0, 0, 5), (0, 0, -1), (1, 0, -1), (2, 0, 2), (3, 0, -1))
         before = [b"first", b"first value", b"gone", b"ke", None]
-        again = store.fetch(names, spans, continue_from=held)
+        again = store.fetch(names, spans, continue_from=opened)
         assert read_values(again, names, spans) == before
         assert list(again.status) == [FOUND, FOUND, FOUND, ABSENT_KEY]
         if not store.capabilities.writable:
@@ -161,15 +161,15 @@ class StoreReadingTests(StoreTestBase):
         store.set("d", b"new")
         if store.capabilities.erasable:
             store.erase("b")
-        again = store.fetch(names, spans, continue_from=held)
+        again = store.fetch(names, spans, continue_from=opened)
         values = read_values(again, names, spans)
         for value, name, old in zip(values, spans[:, 0].tolist(), before, strict=True):
             # a value that cannot be kept, or is in one object with the replaced one, is reported as another one
-            kept = FOUND if name != 3 else ABSENT_KEY
-            assert (again.status[name], value) in {(kept, old), (STALE, None)}
-        assert all(again.versions[i] == held.versions[i] for i, status in enumerate(again.status) if status == FOUND), (
-            "what is held has one version"
-        )
+            state = FOUND if name != 3 else ABSENT_KEY
+            assert (again.status[name], value) in {(state, old), (STALE, None)}
+        assert all(
+            again.versions[i] == opened.versions[i] for i, status in enumerate(again.status) if status == FOUND
+        ), "what is held has one version"
 
     def test_fetch_once(self) -> None:
         store = self.filled(a=b"0123456789")
@@ -253,10 +253,10 @@ class StoreReadingTests(StoreTestBase):
         sizes = dict(zip(keys, store.sizes(keys).tolist(), strict=True))
         assert page.sizes.tolist() == [sizes.get(row, -1) for row in page.keys]
         assert len(page.versions) == len(page.modified) == len(page.keys)
-        there = dict(zip(keys, store.fetch(keys, columns()).versions, strict=True))
+        versions = dict(zip(keys, store.fetch(keys, columns()).versions, strict=True))
         for row, version, modified in zip(page.keys, page.versions, page.modified.tolist(), strict=True):
-            assert version in {None, there.get(row)}, "of a value that has not changed it is the version of a fetch"
-            assert modified == -1 or (row in there and modified > 0)
+            assert version in {None, versions.get(row)}, "of a value that has not changed it is the version of a fetch"
+            assert modified == -1 or (row in versions and modified > 0)
 
     def test_list_dir(self) -> None:
         store = self.filled_with(dict.fromkeys(TREE, b"."))

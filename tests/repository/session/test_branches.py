@@ -141,7 +141,7 @@ def change(root: frazil.Group, name: str, changes: list[tuple[str, int]], value:
 
 
 def test_only_the_last_commits_are_recorded() -> None:
-    branches, ids = Branches(), [number.to_bytes(12, "big") for number in range(module._MOST_KNOWN + 2)]
+    branches, ids = Branches(), [number.to_bytes(12, "big") for number in range(module._MOST_COMMITS + 2)]
     for before, snapshot in pairwise(ids):
         branches.note_chunks(before, snapshot, {"/a": frozenset([(snapshot[-1],)])})
     assert not branches.changed_none({}, ids[0], ids[-1])

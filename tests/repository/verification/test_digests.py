@@ -67,7 +67,7 @@ def test_every_chunk_file_has_one(local: bool, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_read_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("frazil.repository.verification.digests._TOGETHER", 1000)
+    monkeypatch.setattr("frazil.repository.verification.digests._BATCH_BYTES", 1000)
     monkeypatch.setattr("frazil.repository.session.chunk_ids._PART", 777)
     store = MemoryStore()
     repo = written(store, tmp_path / "file")

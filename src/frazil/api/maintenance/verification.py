@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.api.session import Session
 
-_TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
+_BATCH_BYTES: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 
 
 class Checks(Record):
@@ -154,7 +154,7 @@ class _Decoding:
         if not isinstance(array, Array):
             self.found.add("decode", "the array cannot be opened", subject)
             return
-        together = max(1, _TOGETHER // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
+        together = max(1, _BATCH_BYTES // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
         for run in _runs(chunks, together):
             self._read(array, run, metadata.chunk_shape, subject)
             self.decoded += len(run)

@@ -82,8 +82,8 @@ def new_array(
 
 def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
     """Takes zarr_format and zarr_version out of the arguments. Raises InvalidInputError for a format other than that of the hierarchy."""
-    given: Any = arguments.pop("zarr_format", None)
-    requested, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
+    zarr_format: Any = arguments.pop("zarr_format", None)
+    requested, present = zarr_arguments.format_of(zarr_format, arguments), location.layout.zarr_format
     if requested not in (None, present):
         raise InvalidInputError(
             f"zarr_format is {requested!r}, and that of the group {present!r}: an array must have the format of its group",

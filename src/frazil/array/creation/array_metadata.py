@@ -11,7 +11,7 @@ from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import check_sizes, compile_chain
+from frazil.codecs.chain.compilation import check_sizes, compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec, choice, resolve
 from frazil.codecs.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.codecs.registry import Registry
@@ -44,22 +44,22 @@ else:
 Lengths = int | Sequence[int | Sequence[int | Sequence[int]]]
 
 # members of a document of the draft that the argument `document` may give
-_POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
+_EXTENSION_POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
 
 
 def check_arguments(
-    given: Mapping[str, object], also: Iterable[str] = (), *, required: Iterable[str] = (), path: str | None = None
+    names: Mapping[str, object], also: Iterable[str] = (), *, required: Iterable[str] = (), path: str | None = None
 ) -> None:
     """Raises InvalidInputError for a name that is neither an argument of array_metadata nor in `also`, and for a required argument that is missing or None."""
     ours = {*array_metadata.__annotations__, *also} - {"registry", "zarr_format", "zarr", "return"}
-    _refuse_unknown(set(given) - ours, ours)
+    _refuse_unknown(set(names) - ours, ours)
     for name in required:
-        if given.get(name) is None:
+        if names.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
 
 
-def _refuse_unknown(given: Iterable[str], ours: Iterable[str]) -> None:
-    for name in given:
+def _refuse_unknown(names: Iterable[str], ours: Iterable[str]) -> None:
+    for name in names:
         if name not in zarr_arguments.ZarrArguments.__annotations__:
             known = sorted({*ours, *zarr_arguments.ZarrArguments.__annotations__})
             hint = suggestion(name, known) or f"known names: {', '.join(known)}"
@@ -151,8 +151,8 @@ def _data_type(
 ) -> tuple[DataType, Extension, object, ZarrArguments]:
     """The data type and its array-to-bytes codec, and the other arguments: without the codec of objects, which determines both for object arrays of Zarr v2."""
     if zarr_format == 2 and v2_objects.is_object(dtype):
-        held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
-        return held.data_type, held.extension, codecs, zarr
+        object_type, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
+        return object_type.data_type, object_type.extension, codecs, zarr
     if hasattr(dtype, "to_native_dtype") and hasattr(dtype, "to_json"):  # zarr-python's object
         dtype = dtype.to_json(zarr_format=3)
     data_type = registry.metadata.data_type_from_user(dtype)
@@ -175,16 +175,18 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
         raise InvalidInputError("document is only for the draft of 2022", path="document")
     members = json_object(document, "document")
     for name in members:
-        if name not in _POINTS:
+        if name not in _EXTENSION_POINTS:
             raise MetadataError(
-                f"{name} cannot be given with document", path=name, hint=f"possible names: {', '.join(_POINTS)}"
+                f"{name} cannot be given with document",
+                path=name,
+                hint=f"possible names: {', '.join(_EXTENSION_POINTS)}",
             )
-    made = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
-    if "chunk_memory_layout" in members and made["chunk_memory_layout"] != "C":
+    emitted = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
+    if "chunk_memory_layout" in members and emitted["chunk_memory_layout"] != "C":
         raise MetadataError(
             "codecs begin with a transposition, and document has a different memory layout", path="chunk_memory_layout"
         )
-    return metadata.with_members(document={**made, **members})
+    return metadata.with_members(document={**emitted, **members})
 
 
 def _extents(
@@ -202,12 +204,14 @@ def _extents(
         return lengths_from_user(value, name, low=1) * len(extents)
     if isinstance(value, list | tuple) and len(value) == len(extents):
         value = [
-            1 if type(one) is int and one == extent == 0 else one for one, extent in zip(value, extents, strict=True)
+            1 if type(length) is int and length == extent == 0 else length
+            for length, extent in zip(value, extents, strict=True)
         ]
-        whole = [one is None or (type(one) is int and one == -1) for one in value]
+        whole = [length is None or (type(length) is int and length == -1) for length in value]
         if any(whole):
             value = [
-                max(extent, 1) if all_of else one for one, extent, all_of in zip(value, extents, whole, strict=True)
+                max(extent, 1) if all_of else length
+                for length, extent, all_of in zip(value, extents, whole, strict=True)
             ]
     return lengths_from_user(value, name, low=1)
 

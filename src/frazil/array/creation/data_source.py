@@ -112,7 +112,7 @@ def addresses_read(data: object) -> list[tuple[object, str]]:
         data = data.array
     graph = getattr(data, "__dask_graph__", None)
     found = [data] if graph is None else [getattr(task, "value", task) for task in dict(graph()).values()]
-    return [address for one in found if (address := _address(one)) is not None]
+    return [address for found_address in found if (address := _address(found_address)) is not None]
 
 
 def _address(data: object) -> tuple[object, str] | None:
@@ -157,27 +157,27 @@ def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[in
 
 def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
     """Blocks joined to `count` rows; the last ones may be fewer."""
-    held: list[Values] = []
+    waiting: list[Values] = []
     rows = begun = 0
-    rest = tuple(slice(0, length) for length in shape[1:])
+    inner = tuple(slice(0, length) for length in shape[1:])
 
     def joined(total: int) -> tuple[Box, ArrayLike]:
-        return (slice(begun, begun + total), *rest), held[0] if len(held) == 1 else np.concatenate(held)
+        return (slice(begun, begun + total), *inner), waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
 
-    for given in blocks:
-        block = as_array(given)
+    for source_block in blocks:
+        block = as_array(source_block)
         if block.ndim != len(shape) or block.shape[1:] != shape[1:] or begun + rows + len(block) > shape[0]:
             raise InvalidInputError(
                 f"a block of shape {block.shape} does not fit after {begun + rows} rows of an array of shape {shape}",
                 hint="blocks are joined along the first dimension, and must have the other lengths of the array",
             )
         while rows + len(block) >= count:
-            held.append(block[: count - rows])
+            waiting.append(block[: count - rows])
             block = block[count - rows :]
             yield joined(count)
-            held, rows, begun = [], 0, begun + count
+            waiting, rows, begun = [], 0, begun + count
         if len(block):
-            held.append(block.copy())  # the producer of blocks may reuse their memory
+            waiting.append(block.copy())  # the producer of blocks may reuse their memory
             rows += len(block)
     if begun + rows != shape[0]:
         raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}", path="shape")

@@ -29,8 +29,8 @@ def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
 
 def lost_argument(mode: Mode | None, arguments: Mapping[str, object]) -> str | None:
     """The first of data and attributes that is given without a mode: an existing node would not get it."""
-    given = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
-    return next(given, None) if mode is None else None
+    supplied = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
+    return next(supplied, None) if mode is None else None
 
 
 def describes_nothing(name: str, value: object) -> bool:

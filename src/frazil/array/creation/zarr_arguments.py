@@ -101,20 +101,20 @@ class Renamed(Record):
 def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
     """The arguments by the names of zarr-python 3. Raises InvalidInputError for an argument given twice, MetadataError for a codec of objects that only Zarr v2
     has."""
-    given: dict[str, object] = dict(arguments.zarr)
-    check_nothing(given)
-    if given.get("read_only"):
+    converted: dict[str, object] = dict(arguments.zarr)
+    check_nothing(converted)
+    if converted.get("read_only"):
         raise InvalidInputError(
             "read_only is True, but a new array is writable", hint='open it again after that, with mode "r"'
         )
     for name in (*NO_EFFECT, *_NOTHING):
-        given.pop(name, None)
+        converted.pop(name, None)
     dtype, chunks, keys = arguments.dtype, arguments.chunks, arguments.chunk_key_encoding
-    old = {name: given.pop(name, None) for name in _RENAMED if name in given}
+    old = {name: converted.pop(name, None) for name in _RENAMED if name in converted}
     if "compressor" in old:
-        _refuse_both("compressor", "compressors", "compressors" in given)
+        _refuse_both("compressor", "compressors", "compressors" in converted)
         chosen = old["compressor"]
-        given["compressors"] = "auto" if isinstance(chosen, str) and chosen == "default" else chosen
+        converted["compressors"] = "auto" if isinstance(chosen, str) and chosen == "default" else chosen
     if old.get("chunk_shape") is not None:
         _refuse_both("chunk_shape", "chunks", not (isinstance(chunks, str) and chunks == "auto"))
         chunks = old["chunk_shape"]
@@ -122,15 +122,15 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
         _refuse_both("dimension_separator", "chunk_key_encoding", keys is not None)
         keys = {"name": "v2" if zarr_format == 2 else "default", "separator": old["dimension_separator"]}
     if old.get("object_codec") is not None:
-        dtype, filters = _objects(old["object_codec"], dtype, given.get("filters"), zarr_format)
-        given["filters"] = filters
-    return Renamed(dtype, chunks, keys, given)  # type: ignore[arg-type] # the rest of its names
+        dtype, filters = _objects(old["object_codec"], dtype, converted.get("filters"), zarr_format)
+        converted["filters"] = filters
+    return Renamed(dtype, chunks, keys, converted)  # type: ignore[arg-type] # the rest of its names
 
 
-def check_nothing(given: Mapping[str, object]) -> None:
+def check_nothing(arguments: Mapping[str, object]) -> None:
     """Raises InvalidInputError for arguments of zarr-python without an equivalent here."""
     for name in _NOTHING:
-        if given.get(name) is not None:
+        if arguments.get(name) is not None:
             raise InvalidInputError(
                 f"{name} is not supported here",
                 hint="documents and chunks are in one store; arrays are read into NumPy's",
@@ -142,21 +142,21 @@ def with_effect(arguments: Mapping[str, object]) -> list[str]:
     return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *_NOTHING, "config")]
 
 
-def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | str | None:
+def group_format(zarr_format: int | str | None, arguments: GroupArguments) -> int | str | None:
     """As format_of, for the other arguments of open_group, which are checked. Raises InvalidInputError for a name that is not an argument."""
-    for name in given:
+    for name in arguments:
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
                 f"{name} is not an argument of a group",
                 hint=f"known names: {', '.join(GroupArguments.__annotations__)}",
             )
-    check_nothing(given)
-    return format_of(zarr_format, {**given})
+    check_nothing(arguments)
+    return format_of(zarr_format, {**arguments})
 
 
-def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateArguments) -> int | str | None:
+def format_of(zarr_format: int | str | None, arguments: dict[str, object] | CreateArguments) -> int | str | None:
     """zarr_format, which may also be given as zarr_version; that is removed from the other arguments. Raises InvalidInputError where both differ."""
-    version = given.pop("zarr_version", None)
+    version = arguments.pop("zarr_version", None)
     if version is not None and zarr_format not in (None, version):
         raise InvalidInputError(f"zarr_format is {zarr_format!r}, but zarr_version, its older name, is {version!r}")
     return zarr_format if version is None else version  # type: ignore[return-value] # checked where it is used
@@ -186,7 +186,7 @@ def _objects(codec: object, dtype: object, filters: object, zarr_format: int | s
 def codecs_by_kind(
     registry: Registry,
     codecs: object,
-    given: ZarrArguments,
+    arguments: ZarrArguments,
     default: Sequence[Codec],
     itemsize: int,
     *,
@@ -198,20 +198,20 @@ def codecs_by_kind(
     itemsize  as in converted_codecs
     any_kind  whether any codec may be among filters and compressors, as in Zarr v2
     Raises InvalidInputError for codecs that are given twice and for unknown settings, MetadataError for codecs of another kind."""
-    check_settings(given)
-    named = [name for name in _KINDS if name in given]
+    check_settings(arguments)
+    named = [name for name in _KINDS if name in arguments]
     if not named:
         return codecs
     if not (isinstance(codecs, str) and codecs == "auto"):
         raise InvalidInputError(
             f"codecs and {named[0]} are both given", hint="give codecs alone, or filters, serializer, compressors"
         )
-    made: list[Codec] = []
+    result: list[Codec] = []
     for name, kind in _KINDS.items():
-        value: object = given.get(name, "auto")
+        value: object = arguments.get(name, "auto")
         automatic = isinstance(value, str) and value == "auto"
         if automatic and name == "compressors":
-            made += default
+            result += default
         if automatic or value is None:
             continue
         listed = value if isinstance(value, list | tuple) and name != "serializer" else (value,)
@@ -219,33 +219,35 @@ def codecs_by_kind(
         for i, codec in enumerate(parsed):
             if not (any_kind or isinstance(codec, kind)):
                 raise MetadataError(f"codec {codec.name} is of another kind than {name}", path=item(name, i))
-        made += parsed
-    return made
+        result += parsed
+    return result
 
 
-def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tuple[ObjectArray, object, ZarrArguments]:
+def object_array(
+    registry: Registry, codecs: object, arguments: ZarrArguments
+) -> tuple[ObjectArray, object, ZarrArguments]:
     """The kind of objects in a new array of Zarr v2, from its codec of objects (the first of filters, or of codecs), and both arguments without this codec.
     Raises MetadataError where there is none, UnknownExtensionError for an unknown one."""
-    name = "codecs" if "filters" not in given else "filters"
-    value = given.get("filters", codecs)
+    name = "codecs" if "filters" not in arguments else "filters"
+    value = arguments.get("filters", codecs)
     listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
     first = _document(listed[0]) if listed else None
     filters = [] if first is None else [as_json(_lists(first), item(name, 0))]
-    held = parse_object_array(filters, registry, name)
-    rest: list[object] = listed if held.serializer is None else listed[1:]
+    parsed = parse_object_array(filters, registry, name)
+    filters_left: list[object] = listed if parsed.serializer is None else listed[1:]
     if name == "filters":
-        return held, codecs, {**given, "filters": rest}
-    return held, rest, given
+        return parsed, codecs, {**arguments, "filters": filters_left}
+    return parsed, filters_left, arguments
 
 
-def check_settings(given: ZarrArguments) -> None:
+def check_settings(arguments: ZarrArguments) -> None:
     """Raises InvalidInputError for settings that zarr-python does not have. Its settings have no effect here: results are in C order, and chunks that are all
     fill value are not stored."""
-    config = given.get("config")
-    for name in given:
+    config = arguments.get("config")
+    for name in arguments:
         if name not in (*_KINDS, *_SETTINGS, "config"):
             raise InvalidInputError(f"{name} is not an argument here")
-    settings: dict[str, object] = {name: given[name] for name in _SETTINGS if name in given}
+    settings: dict[str, object] = {name: arguments[name] for name in _SETTINGS if name in arguments}
     if isinstance(config, Mapping):
         settings = {**config, **settings}
     elif config is not None:
@@ -254,7 +256,7 @@ def check_settings(given: ZarrArguments) -> None:
         allowed = _ALLOWED.get(name)
         if allowed is None and name not in _SPEED:
             raise InvalidInputError(f"config has no {name}", hint=f"known names: {', '.join(_ALLOWED)}")
-        if allowed and not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+        if allowed and not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
             raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 
 

@@ -158,9 +158,9 @@ def documents_below(location: NodeLocation, most: int | None = None) -> dict[str
         values = location.store.get_many([join(path, name) for path in candidates for name in names])
         groups = []
         for row, path in enumerate(candidates):
-            there = zip(names, values[row * len(names) :], strict=False)
+            documents = zip(names, values[row * len(names) :], strict=False)
             copy = _dialect(location).copy_of(
-                join(path, names[0]), {name: text for name, text in there if text is not None}
+                join(path, names[0]), {name: text for name, text in documents if text is not None}
             )
             if copy is not None:
                 found[path] = copy

@@ -28,7 +28,7 @@ from frazil.metadata.paths import ancestors
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, pieces_of
 
-_AT_ONCE = 4096  # the most keys of one batch
+_BATCH = 4096  # the most keys of one batch
 
 
 def move_node(location: NodeLocation, to: str) -> None:
@@ -104,8 +104,8 @@ def _link(location: NodeLocation, names: Mapping[str, str]) -> None:
     """Links or copies all keys except the documents of the node itself."""
     own = location.layout.document_keys(location.path)
     keys = [key for key in names if key not in own]
-    for first in range(0, len(keys), _AT_ONCE):
-        part = keys[first : first + _AT_ONCE]
+    for first in range(0, len(keys), _BATCH):
+        part = keys[first : first + _BATCH]
         sizes = location.store.copy_in([names[key] for key in part], location.store, part, shares=True)
         missing = [key for key, size in zip(part, sizes, strict=True) if size < 0]
         if missing:

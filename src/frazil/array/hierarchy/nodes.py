@@ -41,7 +41,7 @@ else:
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
-_AT_ONCE = 256  # the most keys of one batch
+_BATCH = 256  # the most keys of one batch
 
 
 class NodeLocation(Record):
@@ -217,8 +217,8 @@ def node_exists(location: NodeLocation) -> bool:
     if (reader := location.reader) is not None:
         return reader.exists(location.path)
     keys = location.layout.document_keys(location.path)
-    there = location.store.exists(keys[0]) if len(keys) == 1 else bool((location.store.sizes(keys) >= 0).any())
-    return there or _is_implied(location)
+    exists = location.store.exists(keys[0]) if len(keys) == 1 else bool((location.store.sizes(keys) >= 0).any())
+    return exists or _is_implied(location)
 
 
 # --- changing ----------------------------------------------------------------------------------------------------------------------
@@ -333,23 +333,23 @@ def create_nodes(
     store, layout = location.store, location.layout
     documents = [layout.emit(node) for node in nodes.values()]  # metadata unknown to the dialect is refused first
     above = sorted({path for node in nodes for path in ancestors(node)} - nodes.keys())
-    there = find_nodes(location, above) if above else {}
-    check_above(nodes, {**there, **nodes})
+    existing = find_nodes(location, above) if above else {}
+    check_above(nodes, {**existing, **nodes})
     hidden_nodes.refuse_hidden(
-        store, layout, [*(() if overwrite else _unlisted(store, nodes)), *(set(above) - there.keys())]
+        store, layout, [*(() if overwrite else _unlisted(store, nodes)), *(set(above) - existing.keys())]
     )
     if layout.implicit_groups and not overwrite:
         _check_free(location, nodes)
     if replaces is not None:
         (location.store if location.entry_store is None else location.entry_store).erase_prefix(replaces)
     # a single document that is put only if absent need not be looked up before
-    put_detects = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
+    put_detects = len(nodes) == 1 and store.capabilities.expects and not overwrite and existing.keys() >= set(above)
     for path in nodes:
-        _make_room(location, path, nodes[path], overwrite, put_detects)
-    drop_copies(location, there)
+        _remove_existing(location, path, nodes[path], overwrite, put_detects)
+    drop_copies(location, existing)
     _write_entry(location)
     if explicit_groups or not layout.implicit_groups:
-        create_groups(location, [path for path in above if path not in there], nodes)
+        create_groups(location, [path for path in above if path not in existing], nodes)
     keys = [layout.document_key(path, type(node)) for path, node in nodes.items()]
     answers = store.put_many(keys, pieces_of(documents), put_expect(store, len(keys), overwrite))
     for path, answer in zip(nodes, answers, strict=True):
@@ -374,12 +374,12 @@ def _write_entry(location: NodeLocation) -> None:
         return
     key, value = entry
     store = location.store if location.entry_store is None else location.entry_store
-    there = store.get(key)
-    if there is None:
+    stored = store.get(key)
+    if stored is None:
         if not isinstance(store.put_many([key], pieces_of([value]), put_expect(store, 1, False))[0], Changed):
             return
-        there = store.get(key)
-    if there is None or not location.layout.has_entry(there):
+        stored = store.get(key)
+    if stored is None or not location.layout.has_entry(stored):
         raise AlreadyExistsError(
             "another hierarchy is now at this location", key=key, path=location.path or "/", hint="open it again"
         )
@@ -403,11 +403,11 @@ def put_expect(store: Store, count: int, overwrite: bool) -> list[Version | None
     return [ABSENT if store.capabilities.expects and not overwrite else ANY] * count
 
 
-def check_above(nodes: Iterable[str], there: Mapping[str, Metadata]) -> None:
-    """Refuses nodes that would be below one of the arrays of `there`."""
+def check_above(nodes: Iterable[str], existing: Mapping[str, Metadata]) -> None:
+    """Refuses nodes that would be below one of the arrays of `existing`."""
     for node in nodes:
         for path in ancestors(node):
-            if isinstance(there.get(path), ArrayMetadata):
+            if isinstance(existing.get(path), ArrayMetadata):
                 raise InvalidInputError(
                     f"an array is at /{path}, and arrays have no children", path=node, hint="choose a path beside it"
                 )
@@ -438,7 +438,7 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
             raise already_there(location.store, path)
 
 
-def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
+def _remove_existing(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
     """put_detects: whether the put of the document reports an existing one, and nothing is written before it."""
     store, layout, can = location.store, location.layout, location.store.capabilities
     if overwrite:
@@ -466,16 +466,16 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
     again, so that none of them belongs to an array that another writer has created meanwhile."""
     store, layout = location.store, location.layout
     keys = store.list_prefix(layout.data_prefix(path))
-    pages = [keys[first : first + _AT_ONCE] for first in range(0, len(keys), _AT_ONCE)]
+    pages = [keys[first : first + _BATCH] for first in range(0, len(keys), _BATCH)]
     versions = [version for page in pages for version in store.fetch(page, NO_SPANS).versions]
     _check_free(location, [path])
     if not store.capabilities.erasable:
         raise already_there(location.store, path)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
-    there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
+    expected = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
-        left = [key for key in page if key in there]
-        store.erase_many(left, [there[key] for key in left])
+        orphans = [key for key in page if key in expected]
+        store.erase_many(orphans, [expected[key] for key in orphans])
 
 
 def already_there(store: Store, path: str) -> AlreadyExistsError:

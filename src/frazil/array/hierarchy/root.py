@@ -46,8 +46,8 @@ def locate(
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     dialect = _format(zarr_format)
     if location.nodes is not None:
-        kept = _without_documents(location, path, dialect)
-        return kept, find_node(kept)
+        in_repository = _without_documents(location, path, dialect)
+        return in_repository, find_node(in_repository)
     lenient = normalise(path, str)
     whole = join(location.path, lenient)
     first: _Document | None = None
@@ -66,8 +66,8 @@ def locate(
         else:
             found = _node_at(location, whole, last, to_create) or _below(location, path, lenient, first, to_create)
     if found[1] is None and dialect != 2 and found[0].layout is location.layout:
-        there = _in_v2(location, path)
-        found = found if there[1] is None else there
+        in_v2 = _in_v2(location, path)
+        found = found if in_v2[1] is None else in_v2
     node = found[1]
     if dialect is not None and node is not None and node.zarr_format != dialect:
         raise InvalidInputError(
@@ -227,8 +227,8 @@ def drafted(location: NodeLocation, root: str, entry: Json, key: str) -> NodeLoc
                 make = cast("Callable[[Extension, Store], object]", understand)
                 name = extension.extension.name
                 with ExtensionCall("extension", f"{name} of the hierarchy", extension.path):
-                    made = make(extension.extension, store)
-                    store = as_store(made, f"the extension {name} of the hierarchy", location, extension.path)
+                    transformed = make(extension.extension, store)
+                    store = as_store(transformed, f"the extension {name} of the hierarchy", location, extension.path)
             elif extension.must_understand:
                 raise entry_point.not_understood(extension, "with_hierarchy_extension")
     except InvalidInputError as error:
@@ -242,16 +242,16 @@ def drafted(location: NodeLocation, root: str, entry: Json, key: str) -> NodeLoc
     )
 
 
-def as_store(made: object, maker: str, location: NodeLocation, part: str) -> Store:
+def as_store(result: object, maker: str, location: NodeLocation, part: str) -> Store:
     """The result of a user's function as a Store; it is one, or has operations of one. It is made again for each handle. Writers exclude each other if their
     results have the same place in the documents, over the same store. Raises InvalidInputError."""
-    if isinstance(made, Store):
-        return made
+    if isinstance(result, Store):
+        return result
     try:
-        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses others
+        return adapted_store.AdaptedStore(result, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses others
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{maker} made {type(made).__name__}, which is not a store: {error.message}", hint=error.hint
+            f"{maker} made {type(result).__name__}, which is not a store: {error.message}", hint=error.hint
         ) from None
 
 
@@ -295,40 +295,40 @@ def for_creation(
     replaced = overwrite and not lenient and chosen is not None
     broken = False
     try:
-        there, taken = _entry_at(location)
+        existing, occupied = _entry_at(location)
     except (MetadataError, UnknownExtensionError) as error:  # an invalid document, or one that this call may replace
         if lenient or (isinstance(error, UnknownExtensionError) and not replaced):
             raise
-        there, taken, broken = None, True, True
+        existing, occupied, broken = None, True, True
     root, new = location.path, None
     prefix = f"{root}/" if root else ""
-    if chosen == 2 and (there is None or replaced):
-        if taken and not replaced:
-            raise _final_there(root, path, broken)
-        made = location._replace(layout=v2_layout.V2)
-        return made.at(made.below(path)), prefix if there is not None or taken else None
+    if chosen == 2 and (existing is None or replaced):
+        if occupied and not replaced:
+            raise _already_exists(root, path, broken)
+        target = location._replace(layout=v2_layout.V2)
+        return target.at(target.below(path)), prefix if existing is not None or occupied else None
     if chosen in ("draft", "draft-2021"):
         new = drafted(location, root, _new_entry(chosen == "draft-2021", entry_point), join(root, DOCUMENT_NAME))
-    if there is not None and not (replaced and _differs(there, new, entry_point is not None)):
-        if chosen is not None and there.layout.zarr_format != chosen:
+    if existing is not None and not (replaced and _differs(existing, new, entry_point is not None)):
+        if chosen is not None and existing.layout.zarr_format != chosen:
             raise InvalidInputError(
-                f"the hierarchy is of zarr_format {there.layout.zarr_format!r}; a node of {chosen!r} cannot be in it",
+                f"the hierarchy is of zarr_format {existing.layout.zarr_format!r}; a node of {chosen!r} cannot be in it",
                 path=path or "/",
                 hint="leave zarr_format out, or choose another location",
             )
-        if there.layout.zarr_format == 2:
-            return there.at(there.below(path)), None
-        _check_entry(there, entry_point)
-        return there.at(normalise(path, there.layout.check_name)), None
-    if there is None and not taken and lenient:
+        if existing.layout.zarr_format == 2:
+            return existing.at(existing.below(path)), None
+        _check_entry(existing, entry_point)
+        return existing.at(normalise(path, existing.layout.check_name)), None
+    if existing is None and not occupied and lenient:
         within = [*ancestors(lenient)[1:], *(() if overwrite else (lenient,))]
         hidden_nodes.refuse_documents(location.store, location.path, within, hidden_nodes.V2_NODES)
     if new is None:
         if entry_point is not None:
             raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
-        return location.at(join(root, normalise(path))), prefix if there is not None else None
-    if there is None and not replaced and taken:
-        raise _final_there(root, path, broken)
+        return location.at(join(root, normalise(path))), prefix if existing is not None else None
+    if existing is None and not replaced and occupied:
+        raise _already_exists(root, path, broken)
     return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
 
 
@@ -341,7 +341,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
     return chosen
 
 
-def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
+def _already_exists(root: str, path: str, broken: bool) -> AlreadyExistsError:
     """The error for a location that already has a zarr.json."""
     return AlreadyExistsError(
         "something already exists" if broken else "a node of the final Zarr v3 already exists",
@@ -354,22 +354,22 @@ def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
 
 
 def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Json]:
-    given = json_object({} if members is None else members, "entry_point")
-    if old and "metadata_encoding" in given:
+    supplied = json_object({} if members is None else members, "entry_point")
+    if old and "metadata_encoding" in supplied:
         raise InvalidInputError("the older dialect has no encoding but JSON", path="metadata_encoding")
-    return {**entry_point.new_entry(old=old), **given}
+    return {**entry_point.new_entry(old=old), **supplied}
 
 
-def _differs(there: NodeLocation, new: NodeLocation | None, entry_given: bool) -> bool:
+def _differs(existing: NodeLocation, new: NodeLocation | None, entry_given: bool) -> bool:
     """Whether the new hierarchy replaces the existing one."""
-    if new is None or new.layout.zarr_format != there.layout.zarr_format:
+    if new is None or new.layout.zarr_format != existing.layout.zarr_format:
         return True
-    return entry_given and new.layout != there.layout
+    return entry_given and new.layout != existing.layout
 
 
-def _check_entry(there: NodeLocation, members: Mapping[str, object] | None) -> None:
+def _check_entry(existing: NodeLocation, members: Mapping[str, object] | None) -> None:
     """Refuses an entry point that differs from that of the hierarchy."""
-    layout = there.layout
+    layout = existing.layout
     assert isinstance(layout, draft_layout.DraftLayout)
     for name, value in (members or {}).items():
         if layout.entry_point.document.get(name) != value:

@@ -59,9 +59,9 @@ def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
             with ExtensionCall("storage transformer", entry.name, path):
                 store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", location, path)
     for i, added in reversed(list(enumerate(location.transformers))):
-        made = cast("Callable[[Store], object]", added)
+        transform = cast("Callable[[Store], object]", added)
         with ExtensionCall("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
-            store = as_store(made(store), "a storage transformer", location, f"added[{i}]")
+            store = as_store(transform(store), "a storage transformer", location, f"added[{i}]")
     return store
 
 

@@ -44,12 +44,12 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
         )
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
-        if now is not then and now != then and not _grows(now, then):
+        if now is not then and now != then and not _is_growth(now, then):
             raise ConflictError("another array is now at this location", path=path or "/", hint="open it again")
     return stored
 
 
-def _grows(now: object, then: object) -> bool:
+def _is_growth(now: object, then: object) -> bool:
     """Whether both are chunk grids of one array, whose grid gets more chunks as it grows."""
     continues = getattr(now, "continues", None)
     return continues is not None and continues(then)
@@ -85,13 +85,13 @@ class StoredDocument:
 
     __slots__ = ("_checked", "_chunks", "_location", "_new", "_opened", "_there")
 
-    def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
-        """chunks: of the array. there: whether a document must be stored; else nothing is compared, as for a node in a repository."""
+    def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, exists: bool) -> None:
+        """chunks: of the array. exists: whether a document must be stored; else nothing is compared, as for a node in a repository."""
         self._location, self._opened, self._chunks, self._there = (
             location,
             opened,
             chunks,
-            there and location.nodes is None,
+            exists and location.nodes is None,
         )
         self._checked: _Checked | None = None
         self._new = False

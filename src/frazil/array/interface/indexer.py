@@ -47,12 +47,12 @@ class Indexer:
         self._write(selection, value)
 
 
-def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, one: bool = False) -> Values:
+def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scalar: bool = False) -> Values:
     """The assigned value as an array of the dtype. Raises InvalidInputError.
 
-    one: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
+    scalar: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
-        if one and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
+        if scalar and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
             element = np.empty((), dtype)
             element[()] = value
             return element

@@ -130,18 +130,18 @@ def _as_slice(axis: range) -> slice:
 
 def _items(selection: object, ndim: int) -> list[object]:
     """The items between brackets, one for each dimension. Raises SelectionError."""
-    given = list(selection) if isinstance(selection, tuple) else [selection]
-    gaps = [i for i, item in enumerate(given) if item is Ellipsis]
-    if len(gaps) > 1 or any(item is None for item in given):
+    items = list(selection) if isinstance(selection, tuple) else [selection]
+    gaps = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(gaps) > 1 or any(item is None for item in items):
         raise SelectionError(
             f"a view cannot be indexed by {shown(selection)}",
             hint="integers, slices, one Ellipsis, lists of integers and masks",
         )
-    at = gaps[0] if gaps else len(given)
-    missing = ndim - len(given) + len(gaps)
+    at = gaps[0] if gaps else len(items)
+    missing = ndim - len(items) + len(gaps)
     if missing < 0:
-        raise SelectionError(f"{len(given) - len(gaps)} indices for a view of {ndim} dimensions")
-    return [*given[:at], *[slice(None)] * missing, *given[at + len(gaps) :]]
+        raise SelectionError(f"{len(items) - len(gaps)} indices for a view of {ndim} dimensions")
+    return [*items[:at], *[slice(None)] * missing, *items[at + len(gaps) :]]
 
 
 def _part(axis: range | NDArray[np.int64], item: object) -> Axis:

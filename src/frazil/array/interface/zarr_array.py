@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.array.handle import Handle
 from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
-from frazil.array.tokens import Handle
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
@@ -260,8 +260,8 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
     names = [item for item in items if isinstance(item, str)]
     if not names:
         return None
-    rest = tuple([item for item in items if not isinstance(item, str)])
-    return names[0] if len(names) == 1 else names, rest or ...
+    others = tuple([item for item in items if not isinstance(item, str)])
+    return names[0] if len(names) == 1 else names, others or ...
 
 
 def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[str] | str:

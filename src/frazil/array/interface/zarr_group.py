@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Protocol, Self
 
     from frazil.array import info as _info
-    from frazil.array.attributes import Attributes
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.handle import Attributes
     from frazil.array.hierarchy.nodes import Metadata, NodeLocation
     from frazil.array.interface import html
     from frazil.stores.store import Store
@@ -146,11 +146,11 @@ class ZarrGroup(ZarrNode):
         nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
         groups, arrays = self._planned_hierarchy(nodes)  # before anything is created
-        made: dict[str, Array | ParentT] = {}
+        created: dict[str, Array | ParentT] = {}
         for path, given in groups.items():
-            made[path] = self.create_group(path, overwrite=overwrite, **given)  # type: ignore[arg-type]
-        made.update(self.create_arrays(arrays, overwrite=overwrite))
-        return iter([(path, made[path]) for path in nodes])
+            created[path] = self.create_group(path, overwrite=overwrite, **given)  # type: ignore[arg-type]
+        created.update(self.create_arrays(arrays, overwrite=overwrite))
+        return iter([(path, created[path]) for path in nodes])
 
     def _planned_hierarchy(
         self: Parent, nodes: Mapping[str, object]
@@ -243,8 +243,8 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
     """Arguments of create_array for an array of the shape and data type of another one, and of its chunks, shards and fill value where it is a frazil.Array;
     `arguments` take precedence. Raises InvalidInputError for data that is no array."""
     if not isinstance(data, Array):
-        given = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
-        return {"shape": given.shape, "dtype": given.dtype, **arguments}
+        source = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
+        return {"shape": source.shape, "dtype": source.dtype, **arguments}
     metadata = data.metadata
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
     if "dtype" not in arguments:

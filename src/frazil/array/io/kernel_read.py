@@ -57,8 +57,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
         rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
         if rows is None or not len(rows):
             return rows is not None
-    assert rows is not None
-    raise shard_replaced(access, _key(access, batch, rows[:1], 0))
+    raise shard_replaced(access, access.key(_coordinates(batch, rows)))
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
@@ -139,11 +138,11 @@ class _Call:
             new = [i for i, slot in enumerate(self._found) if slot is None]
             states, names = states[new], [names[i] for i in new]
         located = self._files.located
-        kept = _may_be_remembered(states, None if located is None else names)
-        if len(kept) < len(names):
-            if not kept:
+        remembered = _may_be_remembered(states, None if located is None else names)
+        if len(remembered) < len(names):
+            if not remembered:
                 return
-            tables, states, names = tables[kept], states[kept], [names[i] for i in kept]
+            tables, states, names = tables[remembered], states[remembered], [names[i] for i in remembered]
         versions = states[:, 1:]
         indexes.put(names, IndexTables(tables, np.ascontiguousarray(versions) if located is None else None))
 
@@ -171,7 +170,8 @@ class _Call:
     def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
         """The error for a shard that the kernel could not read."""
         located = self._files.located
-        key = located.key(shard) if located is not None else _key(self._access, self._batch, self._rows, shard)
+        coords = _coordinates(self._batch, self._rows)
+        key = self._access.key(coords, shard) if located is None else located.key(shard)
         if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
             return folder_there(self._access, key, tuple(chunk))
         error = failure(self._access, code, text, key, tuple(chunk))
@@ -186,13 +186,13 @@ def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Se
     """Rows of `states` whose index was read and may be remembered: shards that have a label, where there are labels; else those whose file is not too
     recent."""
     if labels is not None:
-        kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
+        allowed = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
     elif len(states) == 1:  # without NumPy's functions, which are most of the cost here
         status, _, _, changed = states[0].tolist()
         return [0] if status == _kernel.SHARD_FRESH and not is_recent(changed, time.time_ns()) else []
     else:
-        kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(states[:, 3], time.time_ns())
-    rows: list[int] = np.flatnonzero(kept).tolist()
+        allowed = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(states[:, 3], time.time_ns())
+    rows: list[int] = np.flatnonzero(allowed).tolist()
     return rows
 
 
@@ -229,7 +229,3 @@ def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
 
 def _coordinates(batch: Batch, rows: Columns | None) -> Columns:
     return batch.shards if rows is None else batch.shards[rows]
-
-
-def _key(access: Access, batch: Batch, rows: Columns | None, shard: int) -> str | None:
-    return access.storage.locate(np.ascontiguousarray(_coordinates(batch, rows)[shard : shard + 1])).key(0)

@@ -5,6 +5,7 @@ encoded_chunks.py holds encoded inner chunks; io/write.py assembles and publishe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from threading import Condition, get_ident
 from types import TracebackType
@@ -19,7 +20,7 @@ from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
 from frazil.array.shards.shard_lookup import Chunks
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.codecs.compiled_chain import encode_chunks
+from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
 from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
 from frazil.stores.local.local_store import LocalStore
@@ -95,12 +96,12 @@ class ShardWriter:
             self._encoded, self._open = EncodedChunks(limit, folder), True
         return self
 
-    def __setitem__(self, where: object, value: ArrayLike) -> None:
+    def __setitem__(self, index: object, value: ArrayLike) -> None:
         """Encodes the values of inner chunks, without elements beyond the end of the array; the value may be anything that broadcasts.
 
         Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
         try:
-            box, values = self._box(where, value)
+            box, values = self._box(index, value)
         except FrazilError as error:
             self._report(error)
             raise
@@ -148,14 +149,14 @@ class ShardWriter:
 
     # --- encoding ------------------------------------------------------------------------------------------------------------------
 
-    def _box(self, where: object, value: ArrayLike) -> tuple[tuple[slice, ...], Values]:
+    def _box(self, index: object, value: ArrayLike) -> tuple[tuple[slice, ...], Values]:
         """The elements of the array that are assigned, and their values."""
-        selection = basic(where, self._counts)
+        selection = basic(index, self._counts)
         if not isinstance(selection, BoxSelection) or any(
             axis.indices is not None or axis.step != 1 or axis.flipped for axis in selection.axes
         ):
             raise SelectionError(
-                f"{shown(where)} selects no box of inner chunks", hint="use integers and slices with step 1"
+                f"{shown(index)} selects no box of inner chunks", hint="use integers and slices with step 1"
             )
         extents, within = self._access.chain.inner_chunk.shape, self._access.chain.inner_chunk_counts
         low, whole, box = [], [], []
@@ -182,13 +183,13 @@ class ShardWriter:
         for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
             chunks = batch.chunks()
             threads = 1 if chunks.count == 1 else access.runtime.threads
-            made = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
-            for i, code, text in made.failures:
+            result = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
+            for i, code, text in result.failures:
                 raise failure(access, code, text, self._key(), chunk_of(chunks, i))
-            encoded.add(_numbers(access, chunks).tolist(), made.rows, made.buffers)
+            encoded.add(_numbers(access, chunks).tolist(), result.rows, result.buffers)
 
     def _key(self) -> str | None:
-        return self._access.storage.locate(np.array([self._shard], np.int64)).key(0)
+        return self._access.key(np.array([self._shard], np.int64))
 
     # --- publishing ----------------------------------------------------------------------------------------------------------------
 
@@ -219,20 +220,13 @@ class ShardWriter:
 
         whole = len(numbers) == prod(self._counts)
         shape = self._lengths if whole and cut else None
-        publish_encoded(access, plan, _Written(access, encoded), confirm, whole=whole, shape=shape)
+        publish_encoded(access, plan, partial(_rows, access, encoded), confirm, whole=whole, shape=shape)
 
 
-class _Written:
-    """The inner chunks that were written, for io/write.py."""
-
-    __slots__ = ("_access", "_encoded")
-
-    def __init__(self, access: Access, encoded: EncodedChunks) -> None:
-        self._access, self._encoded = access, encoded
-
-    def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
-        rows, order, buffers = self._encoded.columns(_numbers(self._access, chunks))
-        return blobs.add(Sources(None, buffers), rows), order
+def _rows(access: Access, encoded: EncodedChunks, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
+    """As write_parts.EncodedSource."""
+    rows, order, buffers = encoded.columns(_numbers(access, chunks))
+    return blobs.add(Sources(None, buffers), rows), order
 
 
 def _numbers(access: Access, chunks: Chunks) -> Columns:
@@ -253,12 +247,12 @@ def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> t
         n * count for n, count in zip(access.chain.inner_chunk.shape, access.chain.inner_chunk_counts, strict=True)
     ]
     grid = [-(-length // extent) for length, extent in zip(lengths, extents, strict=True)]
-    given: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
-    if len(given) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in given):
+    items: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
+    if len(items) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in items):
         raise SelectionError(
             f"{shown(shard)} is not a shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
         )
-    position = [int(at) for at in given]  # type: ignore[call-overload] # whole numbers
+    position = [int(at) for at in items]  # type: ignore[call-overload] # whole numbers
     if any(not 0 <= at < count for at, count in zip(position, grid, strict=True)):
         raise SelectionError(
             f"the shard {tuple(position)} is outside the array, which has {tuple(grid)}", path=access.path or "/"

@@ -36,7 +36,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FEW: Final = 4096  # elements of a chunk for which one value is written out
+_FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
 _WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
@@ -154,7 +154,7 @@ def write_single(
         return False
     if values.shape == shape:
         source = values.reshape(counts)
-    elif values.shape == () and prod(counts) <= _FEW:
+    elif values.shape == () and prod(counts) <= _FILL_ELEMENTS:
         source = np.full(counts, values)
     else:
         return False

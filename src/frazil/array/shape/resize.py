@@ -46,8 +46,8 @@ class Cut(Record):
         for low in range(0, len(removed), _ERASE_AT_ONCE):
             part = np.ascontiguousarray(removed[low : low + _ERASE_AT_ONCE])
             storage.erase(part, [None] * len(part))
-        kept = ~outside
-        for start, end in zip(first[kept].tolist(), self._ends(coords[kept], first[kept]).tolist(), strict=True):
+        inside = ~outside
+        for start, end in zip(first[inside].tolist(), self._ends(coords[inside], first[inside]).tolist(), strict=True):
             self._fill(start, end, self.access.document.confirm, again=False)
 
     def clear_again(self) -> None:

@@ -87,8 +87,8 @@ def is_worth_appending(
     level = access.chain.levels[0]
     lengths = np.maximum(tables[:, :, 1], 0)
     live = lengths.sum(axis=1)[slot]
-    there = slot[group] >= 0
-    replaced = np.bincount(group[there], lengths[slot[group[there]], number[there]], len(slot))
+    exists = slot[group] >= 0
+    replaced = np.bincount(group[exists], lengths[slot[group[exists]], number[exists]], len(slot))
     index = level.index_codecs.nbytes
     unused = sizes - index - live + replaced + (index if level.at_end else 0)
     return np.asarray(worth & (unused <= _WASTE * sizes), np.bool_)

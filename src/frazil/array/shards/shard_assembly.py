@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
+from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
 from frazil.base.record import Record
 from frazil.codecs.codec import BytesToBytes, run_encode
@@ -56,7 +56,7 @@ def keep(steps: list[Step], spans: Columns, blobs: BlobTable) -> Kept:
         numbers.append((shard, number))
         requests.append((step.shards.objects, step.shards.chunk_spans(shard, index.entries(shard, number))))
     rows = _fetched(requests, blobs)
-    carried = [Carried(*which, where) for which, where in zip(numbers, rows[1:], strict=True)]
+    carried = [Carried(*which, locations) for which, locations in zip(numbers, rows[1:], strict=True)]
     return Kept(rows[0] if (spans[:, 1] >= 0).any() else None, carried)
 
 
@@ -84,13 +84,13 @@ def _fetched(requests: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[
 
 
 class Call(Record):
-    """State that the functions below share. chunks, keyed: for errors, of the write and of its shards. order: int64[n], ascending in the order in which the
+    """State that the functions below share. chunks, key_of: for errors, of the write and of its shards. order: int64[n], ascending in the order in which the
     chunks were written; None: they are in this order."""
 
     access: Access
     steps: list[Step]
     chunks: Chunks
-    keyed: Keyed
+    key_of: KeyOf
     blobs: BlobTable
     order: Columns | None = None
 
@@ -102,30 +102,30 @@ class Call(Record):
         chunk = self.chunks.coordinates(np.flatnonzero(owner == shard)[:1])[0].tolist()
         if depth == 0:
             chunk = [at // count for at, count in zip(chunk, self.access.chain.inner_chunk_counts, strict=True)]
-        return self.keyed.key(int(self.steps[depth].origin[shard])), tuple(chunk)
+        return self.key_of(int(self.steps[depth].origin[shard])), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, shard: int) -> None:
         """Adds the shard's location to an error."""
         (error.key, error.chunk), error.path = self.location(depth, shard), self.access.path or "/"
 
 
-def outer_values(call: Call, values: Columns, kept: Kept) -> Columns:
+def outer_values(call: Call, values: Columns, retained: Kept) -> Columns:
     """int64[n, 3], the new entries of the outermost shards: the inner chunks themselves, or the shards that contain them. values: as in `assembled`."""
     for depth in reversed(range(1, len(call.access.chain.levels))):
-        values = _joined(call, depth, _assemble_level(call, depth, values, kept.carried[depth]))
+        values = _joined(call, depth, _assemble_level(call, depth, values, retained.carried[depth]))
     return values
 
 
-def assembled(call: Call, values: Columns, kept: Kept) -> tuple[NDArray[np.bool_], Pieces]:
+def assembled(call: Call, values: Columns, retained: Kept) -> tuple[NDArray[np.bool_], Pieces]:
     """The shards of the outermost level: bool[m], which of them have inner chunks; and the pieces of those. values: int64[n, 3], the inner chunks as rows of
     the call's blobs, length -1 for an empty one."""
     level = call.access.chain.levels[0]
-    made = _assemble_level(call, 0, outer_values(call, values, kept), kept.carried[0])
-    present = np.diff(made.offsets) > 0
+    shards = _assemble_level(call, 0, outer_values(call, values, retained), retained.carried[0])
+    present = np.diff(shards.offsets) > 0
     if level.addressable:
-        offsets = made.offsets[np.concatenate(([True], present))]
-        return present, Pieces(call.blobs.sources, np.ascontiguousarray(made.rows), offsets)
-    rows = np.ascontiguousarray(_joined(call, 0, made)[present])
+        offsets = shards.offsets[np.concatenate(([True], present))]
+        return present, Pieces(call.blobs.sources, np.ascontiguousarray(shards.rows), offsets)
+    rows = np.ascontiguousarray(_joined(call, 0, shards)[present])
     return present, Pieces(call.blobs.sources, rows, np.arange(len(rows) + 1, dtype=np.int64))
 
 
@@ -140,7 +140,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
     if call.access.options.inner_order != "written":
         keys = inner_ranks(levels[depth], call.access.options.inner_order)[number]
-    made = assemble(
+    assembled_level = assemble(
         levels[depth],
         InnerChunks(shard, number, values, None, keys),
         np.full((len(index.slot), levels[depth].total, 2), -1, np.int64),
@@ -148,8 +148,8 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         empty=False,
         name=lambda error, i: call.name(error, depth, i),
     )
-    call.blobs.add_buffer(made.indexes)
-    return made
+    call.blobs.add_buffer(assembled_level.indexes)
+    return assembled_level
 
 
 def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
@@ -187,7 +187,7 @@ def _encoded(
     values: Sequence[bytes | NDArray[np.uint8]] = shards
     if last:
         values = [
-            _around(call, after[:last], shard.tobytes(), depth, number)
+            _encode_shard(call, after[:last], shard.tobytes(), depth, number)
             for number, shard in zip(numbers, shards, strict=True)
         ]
     native = [form for form in forms[last:] if form is not None]
@@ -197,7 +197,7 @@ def _encoded(
         raise InvalidInputError(f"a shard could not be encoded: {error}", path=call.access.path or "/") from error
 
 
-def _around(call: Call, codecs: Sequence[BytesToBytes], data: bytes, depth: int, number: int) -> bytes:
+def _encode_shard(call: Call, codecs: Sequence[BytesToBytes], data: bytes, depth: int, number: int) -> bytes:
     try:
         for codec in codecs:
             data = run_encode(codec, data)

@@ -16,7 +16,7 @@ from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.codecs.compiled_chain import Chain
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.metadata.model import ArrayMetadata
 
 _NAME: Final = 128  # bytes counted for the name of a shard
@@ -89,10 +89,10 @@ class RememberedIndexes:
 
     def find(self, names: Sequence[Hashable]) -> list[Slot | None] | None:
         """For each shard its index, None where it is not remembered; a single None if there is none at all."""
-        kept = self._section.get("")
-        if kept is None or not kept.slots:
+        remembered = self._section.get("")
+        if remembered is None or not remembered.slots:
             return None
-        found = list(map(kept.slots.get, names))
+        found = list(map(remembered.slots.get, names))
         return found if any(found) else None
 
     def put(self, names: Sequence[Hashable], tables: IndexTables) -> None:
@@ -101,26 +101,26 @@ class RememberedIndexes:
         if tables.tables.nbytes + ENTRY * 2 + _NAME * len(names) > memory.limit:
             return
         tables.tables.flags.writeable = False
-        kept = self._section.get("") or _Kept()
+        remembered = self._section.get("") or _Kept()
         with memory.lock:
-            kept.add(names, tables)
-            while kept.nbytes + ENTRY > memory.limit:
-                kept.remove(next(iter(kept.blocks)))
-        self._section.put("", kept, kept.nbytes)
+            remembered.add(names, tables)
+            while remembered.nbytes + ENTRY > memory.limit:
+                remembered.remove(next(iter(remembered.blocks)))
+        self._section.put("", remembered, remembered.nbytes)
 
     def drop(self, names: Iterable[Hashable]) -> None:
         """Drops the indexes of these names; the bytes of indexes that were put together are released together."""
-        kept = self._section.get("")
-        if kept is None:
+        remembered = self._section.get("")
+        if remembered is None:
             return
-        before = kept.nbytes
+        before = remembered.nbytes
         for name in names:
-            slot = kept.slots.pop(name, None)
+            slot = remembered.slots.pop(name, None)
             if slot is not None and len(slot[0].tables) == 1:
                 with self.memory.lock:
-                    kept.remove(id(slot[0]))
-        if kept.nbytes != before:
-            self._section.put("", kept, kept.nbytes)
+                    remembered.remove(id(slot[0]))
+        if remembered.nbytes != before:
+            self._section.put("", remembered, remembered.nbytes)
 
 
 def remembered_indexes(location: NodeLocation, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:

@@ -5,7 +5,7 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -30,30 +30,10 @@ else:
 _FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
-
+KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none
 
 Chunks = BoxChunks | PointChunks
 Batch = BoxBatch | PointBatch
-
-
-class Keyed(Protocol):
-    """Chunks by rows, with the keys that errors need; a Located is one."""
-
-    def key(self, row: int) -> str | None:
-        """The key of a chunk's object; None where it has none."""
-
-
-class Unlocated:
-    """Chunks that are written whole: the keys of the old ones are looked up only for an error."""
-
-    __slots__ = ("_access", "_coords")
-
-    def __init__(self, access: Access, coords: Columns) -> None:
-        self._access, self._coords = access, coords
-
-    def key(self, row: int) -> str | None:
-        """As Located.key."""
-        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
 class Shards(Record):
@@ -107,20 +87,20 @@ class Opened(Record):
     def remember(self, access: Access, names: Sequence[Hashable]) -> None:
         """Remembers the indexes for the array, if they are useful and their versions cannot repeat."""
         stacked, of_shard = self.shards.indexes
-        kept = [
+        remembered = [
             i
             for i, (slot, version) in enumerate(zip(of_shard.tolist(), self.versions, strict=True))
             if slot >= 0 and version is not None and names[i] != "" and not (self.may_repeat and self.may_repeat[i])
         ]
-        if access.indexes is None or not kept:
+        if access.indexes is None or not remembered:
             return
-        tables = stacked if len(kept) == len(stacked) else stacked[of_shard[kept]]
-        versions = [self.versions[i] or b"" for i in kept]
+        tables = stacked if len(remembered) == len(stacked) else stacked[of_shard[remembered]]
+        versions = [self.versions[i] or b"" for i in remembered]
         if all(len(version) == _FILE_VERSION for version in versions):
             columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, columns))
+            access.indexes.put([names[i] for i in remembered], IndexTables(tables, columns))
         else:
-            access.indexes.put([names[i] for i in kept], IndexTables(tables, versions))
+            access.indexes.put([names[i] for i in remembered], IndexTables(tables, versions))
 
 
 def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
@@ -154,8 +134,8 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         i = list(fetched.status).index(FOLDER)
         raise folder_there(access, located.key(i), tuple(coords[i].tolist()))
     objects: Objects = StoredObjects(access.storage, located, fetched.versions, fetched)
-    there = fetched.rows[:, 0] != _kernel.MISSING
-    spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)
+    exists = fetched.rows[:, 0] != _kernel.MISSING
+    spans = np.stack((np.arange(count), np.where(exists, 0, -1), np.where(exists, fetched.sizes, -1)), axis=1)
 
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return located.key(i), tuple(coords[i].tolist())
@@ -170,9 +150,9 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
 
 def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
     """The indexes at rows (MISSING: there is no shard) of shards of these sizes."""
-    there = rows[:, 0] != _kernel.MISSING
-    present = np.flatnonzero(there)
-    slot = np.where(there, np.cumsum(there) - 1, -1)
+    exists = rows[:, 0] != _kernel.MISSING
+    present = np.flatnonzero(exists)
+    slot = np.where(exists, np.cumsum(exists) - 1, -1)
     rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
     tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
     for i, code, text in failures:
@@ -195,15 +175,15 @@ def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
     return chunks.numbers(divide, levels[depth].counts, levels[depth].strides)
 
 
-def walk(access: Access, chunks: Chunks, keyed: Keyed, first: Step) -> tuple[list[Step], Columns]:
+def walk(access: Access, chunks: Chunks, key_of: KeyOf, first: Step) -> tuple[list[Step], Columns]:
     """From the outermost level's step to the innermost: the steps, and for each inner chunk its span in the last step's objects."""
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
-        steps.append(_descend(access, chunks, keyed, steps[-1], depth))
+        steps.append(_descend(access, chunks, key_of, steps[-1], depth))
     return steps, steps[-1].chunk_spans()
 
 
-def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: int) -> Step:
+def _descend(access: Access, chunks: Chunks, key_of: KeyOf, above: Step, depth: int) -> Step:
     level = access.chain.levels[depth]
     spans = above.chunk_spans()
     keys = above.shard * access.chain.levels[depth - 1].total + above.number
@@ -215,7 +195,7 @@ def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: i
     origin = above.origin[parent[:, 0]]
 
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
-        return keyed.key(int(origin[i])), tuple(first_chunks[i].tolist())
+        return key_of(int(origin[i])), tuple(first_chunks[i].tolist())
 
     return Step(
         shard.reshape(-1), number, shards_below(access, level, above.shards.objects, spans, key), parent, origin
@@ -268,14 +248,9 @@ def _read_indexes(access: Access, level: Level, objects: Objects, spans: Columns
     """The indexes of shards whose spans are known."""
     nbytes = level.index_codecs.nbytes
     there = spans[:, 1] >= 0
-    short = np.flatnonzero(there & (spans[:, 2] < nbytes))[:1]
-    for i in short.tolist():
-        size, nothing = np.ascontiguousarray(spans[short, 2]), np.full((level.total, 2), -1, np.int64)
-        for _, code, text in _kernel.check_indexes(level.kernel_index, size, nothing):
-            raise failure(access, code, text, *key(i))
-    index_spans = spans.copy()
+    index_spans = spans.copy()  # of a shard that is too short, which read_indexes refuses, all bytes
+    index_spans[there, 2] = np.minimum(spans[there, 2], nbytes)
     if level.at_end:
-        index_spans[there, 1] += spans[there, 2] - nbytes
-    index_spans[there, 2] = nbytes
+        index_spans[there, 1] += spans[there, 2] - index_spans[there, 2]
     sources, rows = objects.rows(index_spans)
     return _parsed(access, level, sources, rows, spans[:, 2], key)

@@ -13,8 +13,8 @@ from frazil.stores.local.local_store import LocalStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.codecs.codec import Codec
-    from frazil.codecs.compiled_chain import Chain
     from frazil.stores.store import Store
 
 Strategy = Literal["rewrite", "append", "in_place"]

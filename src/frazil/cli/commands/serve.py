@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from frazil.api.references import Named
 from frazil.base.late import LateModule
+from frazil.cli.arguments.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
 from frazil.cli.output import print_text
 from frazil.errors import InvalidInputError, NotFoundError
 

@@ -40,13 +40,15 @@ class BitRound(ArrayToArray):
             dropped = max(_FRACTIONS[number.name] - self.keepbits, 0)
             if not dropped:
                 return array
-            made = _rounded(bits, np.full(1, dropped, bits.dtype))
+            rounded = _rounded(bits, np.full(1, dropped, bits.dtype))
             if self.keeps_nan:
-                lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounding changed a NaN to a number
-                made[lost] = bits[lost]
+                lost = np.isnan(bits.view(number)) & ~np.isnan(
+                    rounded.view(number)
+                )  # rounding changed a NaN to a number
+                rounded[lost] = bits[lost]
         else:
-            made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
-        return made.view(spec.dtype).reshape(spec.shape)
+            rounded = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
+        return rounded.view(spec.dtype).reshape(spec.shape)
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         return array
@@ -76,14 +78,14 @@ def _rounded(bits: Array, dropped: Array) -> Array:
     one = bits.dtype.type(1)
     half = ((bits >> dropped) & one) + ((one << (dropped - one)) - one)  # type: ignore[operator]  # ties to even
     with np.errstate(all="ignore"):
-        made: Array = (bits + half) >> dropped << dropped
-    return made
+        rounded: Array = (bits + half) >> dropped << dropped
+    return rounded
 
 
 def _rounded_integers(bits: Array, keepbits: int, *, signed: bool) -> Array:
     """Each keeps `keepbits` bits from its highest one on. A number that would be rounded up beyond its type, or into the sign, is rounded down."""
     width = 8 * bits.dtype.itemsize
-    made = bits.copy()
+    result = bits.copy()
     for length in range(keepbits + 1, width + 1):  # length of the number up to its highest bit
         low, high = 1 << (length - 1), (1 << length) - 1
         in_range = (bits >= bits.dtype.type(low)) & (bits <= bits.dtype.type(high))  # type: ignore[operator]
@@ -91,5 +93,5 @@ def _rounded_integers(bits: Array, keepbits: int, *, signed: bool) -> Array:
             part, dropped = bits[in_range], np.full(1, length - keepbits, bits.dtype)
             down, rounded = part >> dropped << dropped, _rounded(part, dropped)  # type: ignore[operator]
             most = bits.dtype.type(2 ** (width - 1) - 1 if signed and length < width else 2**width - 1)
-            made[in_range] = np.where((rounded < down) | (rounded > most), down, rounded)  # type: ignore[operator]
-    return made
+            result[in_range] = np.where((rounded < down) | (rounded > most), down, rounded)  # type: ignore[operator]
+    return result

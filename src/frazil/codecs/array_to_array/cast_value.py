@@ -84,15 +84,15 @@ class CastValue(ArrayToArray):
         cast = _Cast(target, self.rounding, out_of_range, refusal)
         if direction not in self.scalar_map:
             return cast.all(array)
-        made, left = np.zeros(array.shape, target), np.ones(array.shape, np.bool_)
+        result, unmapped = np.zeros(array.shape, target), np.ones(array.shape, np.bool_)
         for number, becomes in self.scalar_map[direction]:
             member_path = f"{path}.scalar_map.{direction}"
             key, value = scalar_of(number, array.dtype, member_path), scalar_of(becomes, target, member_path)  # type: ignore[arg-type]
-            equal = left & ((array == key) | ((array != array) & (key != key)))  # noqa: PLR0124  a NaN is not itself
-            made[equal] = value
-            left &= ~equal
-        made[left] = cast.all(array[left])
-        return made
+            equal = unmapped & ((array == key) | ((array != array) & (key != key)))  # noqa: PLR0124  a NaN is not itself
+            result[equal] = value
+            unmapped &= ~equal
+        result[unmapped] = cast.all(array[unmapped])
+        return result
 
 
 class _Cast(Record):
@@ -154,9 +154,9 @@ class _Cast(Record):
         if self.out_of_range is None and (above | below).any():
             raise self._refuse(array, above | below)
         finite = np.isfinite(exact)
-        made = self._rounded_floats(np.where(finite, np.clip(exact, low, high), exact), finite, (low, high))
-        made[above], made[below] = (np.inf, -np.inf) if isinf(infinity) else (high, low)
-        return made
+        rounded = self._rounded_floats(np.where(finite, np.clip(exact, low, high), exact), finite, (low, high))
+        rounded[above], rounded[below] = (np.inf, -np.inf) if isinf(infinity) else (high, low)
+        return rounded
 
     def _outside(self, exact: Floats, low: float, high: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which finite numbers are above and below the type when they are rounded as if it had larger exponents."""
@@ -182,29 +182,29 @@ class _Cast(Record):
         """Numbers between the ends of the type, and others that it has, rounded."""
         registered = self.target.num >= 256  # registered with NumPy by another package, which rounds to float32 first
         with np.errstate(all="ignore"):
-            made: Array = (exact.astype(np.float64) if registered else exact).astype(self.target)
+            rounded: Array = (exact.astype(np.float64) if registered else exact).astype(self.target)
             if self.rounding == ROUNDINGS[0] and not registered:
-                return made
-            held: Floats = made.astype(np.float64).astype(exact.dtype)
-            inexact = finite & (held != exact)
-            made[inexact] = self._moved(made[inexact], held[inexact], exact[inexact], ends)
-        return made
+                return rounded
+            widened: Floats = rounded.astype(np.float64).astype(exact.dtype)
+            inexact = finite & (widened != exact)
+            rounded[inexact] = self._moved(rounded[inexact], widened[inexact], exact[inexact], ends)
+        return rounded
 
-    def _moved(self, made: Array, held: Floats, exact: Floats, ends: tuple[float, float]) -> Array:
-        """Numbers that were rounded to a neighbour, rounded in the requested direction. held, exact: the rounded and the original numbers, in a type that holds
+    def _moved(self, rounded: Array, widened: Floats, exact: Floats, ends: tuple[float, float]) -> Array:
+        """Numbers that were rounded to a neighbour, rounded in the requested direction. widened, exact: the rounded and the original numbers, in a type that holds
         both."""
-        down, up = (np.array(end).astype(made.dtype) for end in ends)
-        other = np.where(held < exact, np.nextafter(made, up), np.nextafter(made, down))
+        down, up = (np.array(end).astype(rounded.dtype) for end in ends)
+        other = np.where(widened < exact, np.nextafter(rounded, up), np.nextafter(rounded, down))
         beside = other.astype(np.float64).astype(exact.dtype)
         if self.rounding == "towards-zero":
-            better = np.abs(held) > np.abs(exact)
+            better = np.abs(widened) > np.abs(exact)
         elif self.rounding in ("nearest-even", "nearest-away"):
-            distance, nearer = np.abs(held - exact), np.abs(beside - exact)
-            tie = (nearer == distance) & (np.abs(beside) > np.abs(held))
+            distance, nearer = np.abs(widened - exact), np.abs(beside - exact)
+            tie = (nearer == distance) & (np.abs(beside) > np.abs(widened))
             better = (nearer < distance) | (tie & (self.rounding == "nearest-away"))
         else:
-            better = held < exact if self.rounding == "towards-positive" else held > exact
-        return np.where(better, other, made).astype(made.dtype)
+            better = widened < exact if self.rounding == "towards-positive" else widened > exact
+        return np.where(better, other, rounded).astype(rounded.dtype)
 
 
 def _is_number(dtype: Dtype) -> bool:
@@ -214,12 +214,12 @@ def _is_number(dtype: Dtype) -> bool:
 def _pairs(scalar_map: Mapping[str, Sequence[Sequence[object]]]) -> dict[str, Pairs]:
     if not isinstance(scalar_map, Mapping):
         raise MetadataError(f"scalar_map is {scalar_map!r}; it must be an object", path="scalar_map")
-    made = {}
+    by_direction = {}
     for name, pairs in scalar_map.items():
         member_path = f"scalar_map.{name}"
         if name not in {"encode", "decode"}:
             raise MetadataError(f"{name} is not a member of scalar_map (allowed: encode, decode)", path=member_path)
         if not isinstance(pairs, list | tuple) or any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
             raise MetadataError(f"{name} is {pairs!r}; it must be a list of pairs [number, number]", path=member_path)
-        made[name] = tuple((number, becomes) for number, becomes in pairs)
-    return made
+        by_direction[name] = tuple((number, becomes) for number, becomes in pairs)
+    return by_direction

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import native, spelled
+from frazil.codecs.array_to_array.filters import native, spelled
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
@@ -46,8 +46,8 @@ class Categorize(ArrayToArray):
             elements = [data.decode() for data in elements_of_views(array, spec.heap)]
         else:
             elements = array.reshape(-1).tolist()
-        made = np.array([numbers.get(element, 0) for element in elements], native(self.astype))
-        return made.reshape(spec.shape)
+        labels = np.array([numbers.get(element, 0) for element in elements], native(self.astype))
+        return labels.reshape(spec.shape)
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         """A number without a label decodes to the empty text, as in numcodecs."""

@@ -62,12 +62,12 @@ class Reshape(_SameOrder):
             others = prod(length for length in lengths if length != -1)
             lengths[lengths.index(-1)] = max(prod(shape) // others, 1)
         if prod(lengths) != prod(shape):
-            raise _unfit(path, f"a chunk of {list(shape)} cannot have the shape {self._listed()}")
+            raise _shape_error(path, f"a chunk of {list(shape)} cannot have the shape {self._listed()}")
         for at, part in enumerate(self.shape):
             if isinstance(part, tuple) and part:
                 before, after = prod(shape[: part[0]]), prod(shape[part[-1] + 1 :])
                 if (prod(lengths[:at]), prod(lengths[at + 1 :])) != (before, after):
-                    raise _unfit(
+                    raise _shape_error(
                         path, f"in a chunk of {list(shape)}, {list(part)} are not the elements along dimension {at}"
                     )
         return tuple(lengths)
@@ -76,7 +76,7 @@ class Reshape(_SameOrder):
         if not isinstance(part, tuple):
             return part
         if part and part[-1] >= len(shape):
-            raise _unfit(path, f"shape has dimension {part[-1]}, and the chunk has {len(shape)}")
+            raise _shape_error(path, f"shape has dimension {part[-1]}, and the chunk has {len(shape)}")
         return prod(shape[dimension] for dimension in part)
 
 
@@ -98,5 +98,5 @@ def _part(part: object) -> int | tuple[int, ...]:
     return part
 
 
-def _unfit(path: str, text: str) -> MetadataError:
+def _shape_error(path: str, text: str) -> MetadataError:
     return MetadataError(text, path=f"{path}.configuration.shape")

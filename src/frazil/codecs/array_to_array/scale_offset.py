@@ -30,8 +30,8 @@ class ScaleOffset(ArrayToArray):
         self.offset, self.scale = offset, scale
 
     def configuration(self) -> dict[str, object] | None:
-        given = {"offset": self.offset, "scale": self.scale}
-        return {name: value for name, value in given.items() if value is not None} or None
+        members = {"offset": self.offset, "scale": self.scale}
+        return {name: value for name, value in members.items() if value is not None} or None
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype.names is not None or spec.dtype.kind in "bcmMOSUT":
@@ -43,11 +43,11 @@ class ScaleOffset(ArrayToArray):
             raise MetadataError("scale is 0", path=f"{path}.configuration.scale")
         fill = np.frombuffer(spec.fill, spec.dtype)
         try:
-            made = self.encode(fill, spec)
-            self.decode(made, spec)
+            encoded = self.encode(fill, spec)
+            self.decode(encoded, spec)
         except (DataError, InvalidInputError) as error:
             raise MetadataError(f"the fill value cannot be scaled: {error.message}", path=path) from error
-        return spec._replace(fill=made.tobytes())
+        return spec._replace(fill=encoded.tobytes())
 
     def _scalars(self, spec: ChunkSpec, path: str) -> tuple[np.generic, np.generic]:
         return (
@@ -61,8 +61,8 @@ class ScaleOffset(ArrayToArray):
             shift, factor = int(offset), int(scale)
             return _exact(array, lambda x: x - shift, lambda x: x * factor, InvalidInputError)
         with np.errstate(all="ignore"):
-            made: Array = (array - offset) * scale  # type: ignore[operator]
-        return _finite(array, made.astype(spec.dtype, copy=False), InvalidInputError)
+            scaled: Array = (array - offset) * scale  # type: ignore[operator]
+        return _finite(array, scaled.astype(spec.dtype, copy=False), InvalidInputError)
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         offset, scale = self._scalars(spec, self.name)
@@ -72,8 +72,8 @@ class ScaleOffset(ArrayToArray):
                 raise ChunkDecodeError(f"codec {self.name}: a number is not divisible by {factor}")
             return _exact(array, lambda x: x // factor, lambda x: x + shift, ChunkDecodeError)
         with np.errstate(all="ignore"):
-            made: Array = array / scale + offset  # type: ignore[operator]
-        return _finite(array, made.astype(spec.dtype, copy=False), ChunkDecodeError)
+            unscaled: Array = array / scale + offset  # type: ignore[operator]
+        return _finite(array, unscaled.astype(spec.dtype, copy=False), ChunkDecodeError)
 
 
 def scalar_of(value: Scalar, dtype: np.dtype[np.generic], path: str) -> np.generic:
@@ -99,7 +99,7 @@ def _exact(
     return np.asarray(second(first(work))).astype(array.dtype)  # type: ignore[arg-type]
 
 
-def _finite(array: Array, made: Array, refusal: type[FrazilError]) -> Array:
-    if bool((~np.isfinite(made) & np.isfinite(array)).any()):
+def _finite(array: Array, result: Array, refusal: type[FrazilError]) -> Array:
+    if bool((~np.isfinite(result) & np.isfinite(array)).any()):
         raise refusal(f"codec scale_offset: a result is outside {array.dtype}")
-    return made
+    return result

@@ -99,8 +99,8 @@ class N5Default(ArrayToBytes):
         found = transposition.decode(serializer.decode(data, transposition.encoded_spec(block, self.name)), block)
         if block.shape == spec.shape:
             return found
-        made = np.empty(spec.shape, spec.dtype)
-        made[...] = np.frombuffer(spec.fill, spec.dtype)[0]
+        chunk = np.empty(spec.shape, spec.dtype)
+        chunk[...] = np.frombuffer(spec.fill, spec.dtype)[0]
         shared = tuple(slice(min(a, b)) for a, b in zip(shape, spec.shape, strict=True))
-        made[shared] = found[shared]
-        return made
+        chunk[shared] = found[shared]
+        return chunk

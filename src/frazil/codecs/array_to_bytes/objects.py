@@ -156,16 +156,16 @@ class MsgPack2(_Document):
 
 def _read(reader: Reader, depth: int) -> object:
     """One value, which may hold bytes."""
-    kind, what = reader.kind(), "the chunk"
+    kind, label = reader.kind(), "the chunk"
     if kind == "binary data":
-        return reader.binary(what)
+        return reader.binary(label)
     if kind not in ("an array", "a map"):
-        return reader.value(what)
+        return reader.value(label)
     if not depth:
         raise reader.fail("a chunk nests too deep")
     if kind == "an array":
-        return [_read(reader, depth - 1) for _ in range(reader.array(what))]
-    return {reader.text("a key"): _read(reader, depth - 1) for _ in range(reader.map(what))}
+        return [_read(reader, depth - 1) for _ in range(reader.array(label))]
+    return {reader.text("a key"): _read(reader, depth - 1) for _ in range(reader.map(label))}
 
 
 class Pickle(_Objects):

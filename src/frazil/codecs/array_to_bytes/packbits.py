@@ -87,7 +87,7 @@ class PackBits(ArrayToBytes):
         return _little(raw, number).reshape(-1).view(spec.dtype).reshape(spec.shape)
 
     def _expanded(self, packed: Bytes, number: np.dtype[np.generic], count: int, first: int, end: int) -> Bytes:
-        made = np.empty((count, number.itemsize), np.uint8)
+        expanded = np.empty((count, number.itemsize), np.uint8)
         width, signed = end - first, number.name in _SIGNED
         for at in range(0, count, _BLOCK):
             most = min(_BLOCK, count - at)
@@ -96,8 +96,8 @@ class PackBits(ArrayToBytes):
             bits[:, first:end] = np.unpackbits(part, count=most * width, bitorder="little").reshape(most, width)
             if signed:
                 bits[:, end:] = bits[:, end - 1 : end]
-            made[at : at + most] = np.packbits(bits, axis=1, bitorder="little")
-        return made
+            expanded[at : at + most] = np.packbits(bits, axis=1, bitorder="little")
+        return expanded
 
     def encoded_size(self, spec: ChunkSpec) -> int | None:
         _, count, first, end = self._range(spec)

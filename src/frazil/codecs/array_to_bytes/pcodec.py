@@ -76,8 +76,8 @@ class Pcodec(ArrayToBytes):
         package = required("pcodec", self.name, "pcodec")
         number = number_type(spec.dtype)
         assert number is not None, "check has seen it"
-        made = np.empty(spec.shape, spec.dtype)
-        flat = made.reshape(-1).view(number)
+        chunk = np.empty(spec.shape, spec.dtype)
+        flat = chunk.reshape(-1).view(number)
         try:
             progress = package.standalone.simple_decompress_into(data, flat)
         except BaseException as error:
@@ -86,4 +86,4 @@ class Pcodec(ArrayToBytes):
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
         if progress.n_processed != flat.size or not progress.finished:
             raise ChunkDecodeError(f"codec {self.name}: the encoded chunk does not have {flat.size} numbers")
-        return made
+        return chunk

@@ -1,6 +1,6 @@
 """The codecs `vlen-utf8`, `vlen-bytes` and `vlen-array`: the number of elements, then the length and the bytes of each; numbers are u32, little-endian.
 
-Where the other codecs of the chain are the kernel's, element_stage.py runs it for many chunks at once; here it runs for one chunk."""
+Where the other codecs of the chain are the kernel's, chain/element_stage.py runs it for many chunks at once; here it runs for one chunk."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from frazil.codecs.chain.element_stage import ElementStage
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec
-from frazil.codecs.element_stage import ElementStage
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import OBJECT_VIEW
 

@@ -19,7 +19,7 @@ _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
     "fixed_rate": ("rate",),
     "fixed_precision": ("precision",),
 }
-_OF_EXPERT = ("minbits", "maxbits", "maxprec", "minexp")
+_EXPERT_MEMBERS = ("minbits", "maxbits", "maxprec", "minexp")
 _MOST_DIMENSIONS = 4
 
 
@@ -30,7 +30,7 @@ class Zfp(ArrayToBytes):
     __slots__ = ("mode", "precision", "rate", "tolerance")
     name: ClassVar[str] = "zfp"
     required: ClassVar[tuple[str, ...]] = ("mode",)
-    optional: ClassVar[tuple[str, ...]] = ("tolerance", "rate", "precision", *_OF_EXPERT)
+    optional: ClassVar[tuple[str, ...]] = ("tolerance", "rate", "precision", *_EXPERT_MEMBERS)
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Zfp(ArrayToBytes):
     def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
         if configuration["mode"] == "expert":
             cls("expert")
-        for member in _OF_EXPERT:
+        for member in _EXPERT_MEMBERS:
             if member in configuration:
                 raise MetadataError(f"{member} belongs to mode expert", path=member)
         return super().from_configuration(configuration, parse)
@@ -109,8 +109,8 @@ class Zfp(ArrayToBytes):
         shape = spec.shape or (1,)
         # zfp reads beyond the end of damaged data, so it needs a buffer for all that it can read
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
-        made = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
-        return _demoted(made.reshape(spec.shape), spec.dtype)
+        decoded = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
+        return _demoted(decoded.reshape(spec.shape), spec.dtype)
 
 
 def _number(value: object, name: str, least: float) -> float:
@@ -159,21 +159,21 @@ def _promoted(array: Array) -> Array:
     return promoted
 
 
-def _demoted(made: Array, dtype: np.dtype[np.generic]) -> Array:
+def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
     if dtype.kind in "mM":
-        return made.view(dtype)
-    if made.dtype == dtype:
-        return made
-    if made.dtype.kind == "f":
+        return promoted.view(dtype)
+    if promoted.dtype == dtype:
+        return promoted
+    if promoted.dtype.kind == "f":
         with np.errstate(all="ignore"):
-            return made.astype(dtype)
+            return promoted.astype(dtype)
     if dtype.itemsize >= 4:
-        return np.maximum(made, 0).astype(dtype)
+        return np.maximum(promoted, 0).astype(dtype)
     bits = bits_of(dtype)
     centre = 1 << (bits - 1)
-    numbers = np.clip(made >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
-    made = numbers + centre if "uint" in dtype.name else numbers
-    return made.astype(dtype)
+    numbers = np.clip(promoted >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
+    promoted = numbers + centre if "uint" in dtype.name else numbers
+    return promoted.astype(dtype)
 
 
 class NumcodecsZfpy(ArrayToBytes):
@@ -196,9 +196,9 @@ class NumcodecsZfpy(ArrayToBytes):
     ) -> None:
         self.mode = integer(mode, "mode", 2, 4)
         self.tolerance, self.rate, self.precision = tolerance, rate, precision
-        self._bare()
+        self._without_header()
 
-    def _bare(self) -> Zfp:
+    def _without_header(self) -> Zfp:
         """The same codec without a header."""
         if self.mode == 2:
             return Zfp("fixed_rate", rate=self.rate)
@@ -212,16 +212,16 @@ class NumcodecsZfpy(ArrayToBytes):
         return {member: getattr(self, member) for member in self._kept}
 
     def check(self, spec: ChunkSpec, path: str) -> None:
-        self._bare().check(spec, path)
+        self._without_header().check(spec, path)
         if _work_type(spec.dtype) != spec.dtype:
             raise MetadataError(f"codec {self.name} compresses no {spec.dtype}", path=path)
 
     def bound(self, spec: ChunkSpec) -> int:
-        return self._bare().bound(spec) + 32
+        return self._without_header().bound(spec) + 32
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         zfpy = required("zfpy", self.name, "zfp")
-        codec, work = self._bare(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
+        codec, work = self._without_header(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
         return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments()))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:

@@ -38,9 +38,9 @@ class Conditional(BytesToBytes):
     def encode(self, data: bytes) -> bytes:
         applied = 0
         for bit, codec in enumerate(self.codecs):
-            made = run_encode(codec, data)
-            if len(made) < len(data) or codec.encoded_size(len(data)) is not None:
-                data, applied = made, applied | 1 << bit
+            encoded = run_encode(codec, data)
+            if len(encoded) < len(data) or codec.encoded_size(len(data)) is not None:
+                data, applied = encoded, applied | 1 << bit
         return applied.to_bytes(self.header_bits // 8, "little") + data
 
     def decode(self, data: bytes, limit: int) -> bytes:

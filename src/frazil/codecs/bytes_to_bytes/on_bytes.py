@@ -27,7 +27,7 @@ class OnBytes(BytesToBytes):
             raise MetadataError(f"codec is {codec!r}; it must be a codec of arrays", path="codec")
         self.codec = codec
         for length in _SAMPLES:
-            if self._made(_spec(length)) != length:
+            if self._output_size(_spec(length)) != length:
                 raise MetadataError(
                     f"codec {codec.name} does not make as many bytes as it gets, so that it cannot run over a byte string",
                     path="codec",
@@ -45,8 +45,8 @@ class OnBytes(BytesToBytes):
         if isinstance(self.codec, ArrayToBytes):
             return self.codec.encode(array, spec)
         assert isinstance(self.codec, ArrayToArray)
-        made = self.codec.encoded_spec(spec, self.codec.name)
-        return self.codec.encode(array, spec).astype(made.dtype.newbyteorder("<"), copy=False).tobytes()
+        output_spec = self.codec.encoded_spec(spec, self.codec.name)
+        return self.codec.encode(array, spec).astype(output_spec.dtype.newbyteorder("<"), copy=False).tobytes()
 
     def decode(self, data: bytes, limit: int) -> bytes:
         if len(data) > limit:
@@ -56,16 +56,20 @@ class OnBytes(BytesToBytes):
             return self.codec.decode(data, spec).tobytes()
         assert isinstance(self.codec, ArrayToArray)
         try:
-            made = self.codec.encoded_spec(spec, self.codec.name)
+            output_spec = self.codec.encoded_spec(spec, self.codec.name)
         except MetadataError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
-        array = np.frombuffer(data, made.dtype.newbyteorder("<")).astype(made.dtype, copy=False).reshape(made.shape)
+        array = (
+            np.frombuffer(data, output_spec.dtype.newbyteorder("<"))
+            .astype(output_spec.dtype, copy=False)
+            .reshape(output_spec.shape)
+        )
         return self.codec.decode(array, spec).tobytes()
 
     def encoded_size(self, nbytes: int) -> int | None:
         return nbytes
 
-    def _made(self, spec: ChunkSpec) -> int | None:
+    def _output_size(self, spec: ChunkSpec) -> int | None:
         """Bytes that the codec makes of input of this spec; None where that depends on the values, or it takes no bytes."""
         try:
             if isinstance(self.codec, ArrayToBytes):

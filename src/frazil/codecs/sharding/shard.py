@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
-    from frazil.codecs.python_chain import PythonChain
+    from frazil.codecs.chain.python_chain import PythonChain
 
 Columns: TypeAlias = "NDArray[np.int64]"
 
@@ -96,19 +96,19 @@ def read_indexes(
     if level.index_codecs.plain:
         return tables, _kernel.read_indexes(level.kernel_index, files, buffers, rows, sizes, flat, threads)
     tables.fill(-1)
-    there = np.flatnonzero(present)
-    of_there = np.ascontiguousarray(sizes[there])
-    data, offsets = np.empty((len(there), nbytes), np.uint8), np.arange(len(there) + 1, dtype=np.int64) * nbytes
-    failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(rows[there]), data, offsets, threads)
+    existing = np.flatnonzero(present)
+    of_there = np.ascontiguousarray(sizes[existing])
+    data, offsets = np.empty((len(existing), nbytes), np.uint8), np.arange(len(existing) + 1, dtype=np.int64) * nbytes
+    failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(rows[existing]), data, offsets, threads)
     if not failures:
-        for i, index in zip(there.tolist(), data, strict=True):
+        for i, index in zip(existing.tolist(), data, strict=True):
             try:
                 table = level.index_codecs.decode(index.tobytes())
                 tables[i] = np.ascontiguousarray(table).view(np.int64).reshape(level.total, 2)
             except FrazilError as error:
                 return tables, [(i, _kernel.FAILED_INDEX, Refusal(error))]
-        failures = _kernel.check_indexes(level.kernel_index, of_there, tables[there].reshape(-1, 2))
-    return tables, [(int(there[i]), code, text) for i, code, text in failures]
+        failures = _kernel.check_indexes(level.kernel_index, of_there, tables[existing].reshape(-1, 2))
+    return tables, [(int(existing[i]), code, text) for i, code, text in failures]
 
 
 def read_index(level: Level, data: bytes, size: int) -> Columns:
@@ -173,12 +173,12 @@ class StackedIndex(Record):
 
     def others(self, shard: Columns, number: Columns) -> tuple[Columns, Columns]:
         """Shard and number of each stored inner chunk that is not one of the given, by shard."""
-        there = np.flatnonzero(self.slot >= 0)
-        stored = (self.tables[:, :, 0] >= 0)[self.slot[there]]
+        existing = np.flatnonzero(self.slot >= 0)
+        stored = (self.tables[:, :, 0] >= 0)[self.slot[existing]]
         row = np.where(self.slot >= 0, np.cumsum(self.slot >= 0) - 1, -1)[shard]
         stored[row[row >= 0], number[row >= 0]] = False
         rows, numbers = np.nonzero(stored)
-        return there[rows], numbers
+        return existing[rows], numbers
 
 
 class InnerChunks(Record):

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 
 from frazil import _kernel
+from frazil.codecs.chain.compiled_chain import Chain, Columns, InnerChunk, decode_chunks, encode_chunks
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
-from frazil.codecs.compiled_chain import Chain, Columns, InnerChunk, decode_chunks, encode_chunks
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
@@ -74,9 +74,9 @@ def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> by
     """Inner chunks assembled, in the given order."""
     rows = np.array([(-1 - i, 0, -1 if value is None else len(value)) for i, value in enumerate(values)], np.int64)
     chunks = InnerChunks(np.zeros(len(values), np.int64), numbers, rows.reshape(-1, 3))
-    made = assemble(level, chunks, np.full((1, level.total, 2), -1, np.int64), -1 - len(values))
-    buffers = [*values, made.indexes.tobytes()]
-    data = b"".join(buffers[-1 - blob] or b"" for blob in made.rows[:, 0].tolist())
+    shard = assemble(level, chunks, np.full((1, level.total, 2), -1, np.int64), -1 - len(values))
+    buffers = [*values, shard.indexes.tobytes()]
+    data = b"".join(buffers[-1 - blob] or b"" for blob in shard.rows[:, 0].tolist())
     for codec in level.after:
         data = run_encode(codec, data)
     return data

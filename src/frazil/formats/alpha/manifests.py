@@ -32,11 +32,13 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     columns, failures = _kernel.decode_manifest(data)
     for position, _, text in failures:
         raise FormatError(f"{text}, at byte {position}", key=key)
-    flags, *rest = [memoryview(column) for column in columns]
-    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), rest, strict=True)}
+    flags, *columns_left = [memoryview(column) for column in columns]
+    arrays = {
+        name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), columns_left, strict=True)
+    }
     arrays["ids"] = arrays["ids"].reshape(-1, ID_BYTES)
-    kept, checks = read_flags(bytes(flags), key)
-    return Manifest._make((kept, *arrays.values(), checks))
+    flags_read, checks = read_flags(bytes(flags), key)
+    return Manifest._make((flags_read, *arrays.values(), checks))
 
 
 def frozen_copy(manifest: Manifest) -> Manifest | None:

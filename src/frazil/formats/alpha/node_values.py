@@ -60,22 +60,22 @@ def peek_kind(reader: Reader) -> bool | None:
     return {"Array": True, "Group": False}.get(name)
 
 
-def read_attributes(reader: Reader, what: str = "user attributes") -> Mapping[str, Json] | AttributesReference | None:
+def read_attributes(reader: Reader, label: str = "user attributes") -> Mapping[str, Json] | AttributesReference | None:
     """The attributes of a node, None for nil. Raises FormatError."""
     if reader.nil():
         return None
     offset = reader.at
-    variant, has_value = reader.variant(what)
+    variant, has_value = reader.variant(label)
     if (variant, has_value) == ("Inline", True):
-        return reader.members(what)
+        return reader.members(label)
     if (variant, has_value) == ("Ref", True):
         return reader.struct("a reference to attributes", AttributesReference, _ATTRIBUTES)
-    raise reader.fail(f"{what} must be Inline or Ref, found {variant[:40]!r}", offset)
+    raise reader.fail(f"{label} must be Inline or Ref, found {variant[:40]!r}", offset)
 
 
-def _read_data(reader: Reader, what: str) -> ArrayData | None:
+def _read_data(reader: Reader, label: str) -> ArrayData | None:
     offset = reader.at
-    kind, has_value = reader.variant(what)
+    kind, has_value = reader.variant(label)
     if kind == "Group" and (not has_value or reader.nil()):
         return None
     if (kind, has_value) != ("Array", True):
@@ -89,26 +89,26 @@ def _read_data(reader: Reader, what: str) -> ArrayData | None:
 
 def read_manifests(reader: Reader) -> tuple[ManifestReference, ...]:
     """The manifests that an array lists. Raises FormatError, also for one that is listed twice."""
-    offset, what = reader.at, "a reference to a manifest"
+    offset, label = reader.at, "a reference to a manifest"
     count = reader.array("the manifests of an array")
-    references = tuple([reader.struct(what, ManifestReference, _REFERENCE) for _ in range(count)])
+    references = tuple([reader.struct(label, ManifestReference, _REFERENCE) for _ in range(count)])
     if len({reference.id for reference in references}) < count:
         raise reader.fail("the manifests of an array must be different ones, found one twice", offset)
     return references
 
 
-def _read_extents(reader: Reader, what: str) -> tuple[tuple[int, ...], ...]:
-    return tuple([tuple([reader.u32(what) for _ in range(reader.array(what))]) for _ in range(reader.array(what))])
+def _read_extents(reader: Reader, label: str) -> tuple[tuple[int, ...], ...]:
+    return tuple([tuple([reader.u32(label) for _ in range(reader.array(label))]) for _ in range(reader.array(label))])
 
 
-def read_id(reader: Reader, what: str) -> ObjectId:
+def read_id(reader: Reader, label: str) -> ObjectId:
     """An id as text."""
     offset = reader.at
-    text = reader.text(what)
+    text = reader.text(label)
     try:
         return decode_id(text)
     except FormatError as error:
-        raise reader.fail(f"{what}: {error.message}", offset) from None
+        raise reader.fail(f"{label}: {error.message}", offset) from None
 
 
 _NODE: Final[Fields] = {

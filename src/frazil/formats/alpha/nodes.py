@@ -14,10 +14,10 @@ from frazil.formats.nodes import Nodes, nodes_over, sort_key
 _NOTHING: Final = NodeIndex()  # for nodes that are in no file
 
 
-def read_nodes(reader: Reader, what: str) -> Nodes:
+def read_nodes(reader: Reader, label: str) -> Nodes:
     """The map of nodes of a snapshot. Of duplicate paths the last is used. Raises FormatError if the bytes end too early, a key is not text, or two nodes have
     one id."""
-    count = reader.map(what)
+    count = reader.map(label)
     paths, rows, reader.at, distinct = find_nodes(reader.data, reader.at, count, reader.key)
     index = NodeIndex(reader.data, reader.key, paths, rows)
     if not distinct:

@@ -82,9 +82,9 @@ def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
     return SnapshotFile(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
 
 
-def _read_version(reader: Reader, what: str) -> None:
+def _read_version(reader: Reader, label: str) -> None:
     offset = reader.at
-    version = reader.u16(what)
+    version = reader.u16(label)
     if version != FORMAT_VERSION:
         error = reader.fail(
             f"a snapshot has the format version {version}; only version {FORMAT_VERSION} is read here",
@@ -95,29 +95,29 @@ def _read_version(reader: Reader, what: str) -> None:
         raise error
 
 
-def _read_flags(reader: Reader, what: str) -> dict[str, bytes]:
-    return {reader.text("the name of a flag"): reader.raw("a flag") for _ in range(reader.map(what))}
+def _read_flags(reader: Reader, label: str) -> dict[str, bytes]:
+    return {reader.text("the name of a flag"): reader.raw("a flag") for _ in range(reader.map(label))}
 
 
-def _read_files(reader: Reader, what: str) -> tuple[FileInfo, ...]:
-    entry = f"an entry of {what}"
-    return tuple([reader.struct(entry, FileInfo, _FILE) for _ in range(reader.array(what))])
+def _read_files(reader: Reader, label: str) -> tuple[FileInfo, ...]:
+    entry = f"an entry of {label}"
+    return tuple([reader.struct(entry, FileInfo, _FILE) for _ in range(reader.array(label))])
 
 
-def _read_history(reader: Reader, what: str) -> tuple[SnapshotInfo, ...]:
-    return tuple([_read_info(reader, "an ancestor") for _ in range(reader.array(what))])
+def _read_history(reader: Reader, label: str) -> tuple[SnapshotInfo, ...]:
+    return tuple([_read_info(reader, "an ancestor") for _ in range(reader.array(label))])
 
 
-def _read_info(reader: Reader, what: str) -> SnapshotInfo:
-    return reader.struct(what, SnapshotInfo, _INFO)
+def _read_info(reader: Reader, label: str) -> SnapshotInfo:
+    return reader.struct(label, SnapshotInfo, _INFO)
 
 
-def _read_time(reader: Reader, what: str) -> int:
+def _read_time(reader: Reader, label: str) -> int:
     offset = reader.at
-    text = reader.text(what)
+    text = reader.text(label)
     time = parse_time(text)
     if time is None:
-        raise reader.fail(f"{what} must be a time of RFC 3339 with a zone, found {text[:60]!r}", offset)
+        raise reader.fail(f"{label} must be a time of RFC 3339 with a zone, found {text[:60]!r}", offset)
     return time
 
 

@@ -112,61 +112,61 @@ def read_metadata(reader: Reader) -> ZarrArrayMetadata:
         supported = ", ".join(DATA_TYPES)
         raise reader.fail(f"the data type {data_type[:40]!r} is unknown (known: {supported})", offset)
     if variant != expected:
-        what = f"the fill value of {data_type[:40]}"
-        raise reader.fail(f"{what} must be of the variant {expected}, found {variant!r}", offset)
+        label = f"the fill value of {data_type[:40]}"
+        raise reader.fail(f"{label} must be of the variant {expected}, found {variant!r}", offset)
     return ZarrArrayMetadata(shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names)
 
 
-def _read_shape(reader: Reader, what: str) -> tuple[int, ...]:
-    return tuple([reader.integer(what) for _ in range(reader.array(what))])
+def _read_shape(reader: Reader, label: str) -> tuple[int, ...]:
+    return tuple([reader.integer(label) for _ in range(reader.array(label))])
 
 
-def _read_chunk_shape(reader: Reader, what: str) -> tuple[int, ...]:
-    return tuple([reader.integer(what, 1) for _ in range(reader.array(what))])
+def _read_chunk_shape(reader: Reader, label: str) -> tuple[int, ...]:
+    return tuple([reader.integer(label, 1) for _ in range(reader.array(label))])
 
 
-def _read_fill(reader: Reader, what: str) -> tuple[str, FillValue]:
+def _read_fill(reader: Reader, label: str) -> tuple[str, FillValue]:
     """The variant, and its value."""
     offset = reader.at
-    variant, has_value = reader.variant(what)
+    variant, has_value = reader.variant(label)
     kind = _VARIANTS.get(variant)
     if kind is None or not has_value:
-        raise reader.fail(f"{what} must be of a known variant, with its value, found {variant[:40]!r}", offset)
+        raise reader.fail(f"{label} must be of a known variant, with its value, found {variant[:40]!r}", offset)
     match kind.kind:
         case "boolean":
-            return variant, reader.boolean(what)
+            return variant, reader.boolean(label)
         case "integer":
             bits = 8 * kind.size - kind.signed
-            return variant, reader.integer(what, -(1 << bits) if kind.signed else 0, (1 << bits) - 1)
+            return variant, reader.integer(label, -(1 << bits) if kind.signed else 0, (1 << bits) - 1)
         case "float":
-            return variant, reader.float_bits(what, kind.size)
+            return variant, reader.float_bits(label, kind.size)
         case "complex":
-            if reader.array(what) != 2:
-                raise reader.fail(f"{what} must have a real and an imaginary part", offset)
-            return variant, reader.float_bits(what, kind.size) + reader.float_bits(what, kind.size)
+            if reader.array(label) != 2:
+                raise reader.fail(f"{label} must have a real and an imaginary part", offset)
+            return variant, reader.float_bits(label, kind.size) + reader.float_bits(label, kind.size)
         case "string":
-            return variant, reader.text(what)
+            return variant, reader.text(label)
         case "bytes":
-            return variant, bytes([reader.integer(what, 0, 255) for _ in range(reader.array(what))])
+            return variant, bytes([reader.integer(label, 0, 255) for _ in range(reader.array(label))])
 
 
-def _read_entries(reader: Reader, what: str) -> tuple[NamedConfiguration, ...]:
-    entry, optional = f"an entry of {what}", ("configuration",)
-    return tuple([reader.struct(entry, NamedConfiguration, _ENTRY, optional) for _ in range(reader.array(what))])
+def _read_entries(reader: Reader, label: str) -> tuple[NamedConfiguration, ...]:
+    entry, optional = f"an entry of {label}", ("configuration",)
+    return tuple([reader.struct(entry, NamedConfiguration, _ENTRY, optional) for _ in range(reader.array(label))])
 
 
-def _read_optional_entries(reader: Reader, what: str) -> tuple[NamedConfiguration, ...] | None:
-    return None if reader.nil() else _read_entries(reader, what)
+def _read_optional_entries(reader: Reader, label: str) -> tuple[NamedConfiguration, ...] | None:
+    return None if reader.nil() else _read_entries(reader, label)
 
 
-def _read_configuration(reader: Reader, what: str) -> dict[str, Json] | None:
-    return None if reader.nil() else reader.members(what)
+def _read_configuration(reader: Reader, label: str) -> dict[str, Json] | None:
+    return None if reader.nil() else reader.members(label)
 
 
-def _read_names(reader: Reader, what: str) -> tuple[str | None, ...] | None:
+def _read_names(reader: Reader, label: str) -> tuple[str | None, ...] | None:
     if reader.nil():
         return None
-    return tuple([None if reader.nil() else reader.text(what) for _ in range(reader.array(what))])
+    return tuple([None if reader.nil() else reader.text(label) for _ in range(reader.array(label))])
 
 
 _ENTRY: Final[Fields] = {"name": Reader.text, "configuration": _read_configuration}

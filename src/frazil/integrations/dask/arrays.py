@@ -204,7 +204,7 @@ def _identity(array: Array) -> object:
     return (type(store), f"{name}/{array.path}".rstrip("/")) if isinstance(name, str) else (id(store), array.path)
 
 
-def _unit(array: Array) -> tuple[int, ...]:
+def _write_unit(array: Array) -> tuple[int, ...]:
     """Extents of the unit of writing: a shard, or a chunk if there are none."""
     grid = array.metadata.chunk_grid
     if not isinstance(grid, RegularGrid):
@@ -223,7 +223,7 @@ def _pieces(
     pieces: list[Piece] = []
     for source, target, region in zip(sources, targets, regions, strict=True):
         check_values(source._meta, target.path)
-        box = box_of(region, source.shape, target.shape, _unit(target), target.path or "/")
+        box = box_of(region, source.shape, target.shape, _write_unit(target), target.path or "/")
         if not is_aligned(source.chunks, box):
             if not rechunk:
                 raise InvalidInputError(

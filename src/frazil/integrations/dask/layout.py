@@ -87,21 +87,21 @@ def is_aligned(chunks: Extents, box: Box) -> bool:
 
 def check_no_overlap(boxes: Sequence[tuple[int, Box]], name: str) -> None:
     """Raises InvalidInputError if two boxes of one target have a write chunk in common. boxes: the number of the source, and its box; name: of the target"""
-    for (first, one), (second, other) in combinations(boxes, 2):
-        if _meet(one, other, (1,) * len(one.write_chunk)):
+    for (first, box), (second, other) in combinations(boxes, 2):
+        if _share_write_chunk(box, other, (1,) * len(box.write_chunk)):
             raise InvalidInputError(
                 f"arrays {first} and {second} are both for the same elements of {name}",
                 hint="give each a region of its own",
             )
-        if _meet(one, other, one.write_chunk):
+        if _share_write_chunk(box, other, box.write_chunk):
             raise InvalidInputError(
                 f"the regions of arrays {first} and {second} share a shard or chunk of {name}",
-                hint=f"let regions end at multiples of {one.write_chunk}, concatenate the arrays, or store one after the other",
+                hint=f"let regions end at multiples of {box.write_chunk}, concatenate the arrays, or store one after the other",
             )
 
 
-def _meet(one: Box, other: Box, write_chunk: tuple[int, ...]) -> bool:
-    sides = zip(one.starts, one.stops, other.starts, other.stops, write_chunk, strict=True)
+def _share_write_chunk(box: Box, other: Box, write_chunk: tuple[int, ...]) -> bool:
+    sides = zip(box.starts, box.stops, other.starts, other.stops, write_chunk, strict=True)
     return all(a < b and c < d and a // u <= (d - 1) // u and c // u <= (b - 1) // u for a, b, c, d, u in sides)
 
 

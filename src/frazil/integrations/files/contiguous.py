@@ -90,8 +90,8 @@ def contiguous_chunks(layout: Layout, chunk_shape: Sequence[int]) -> tuple[Chunk
     coordinates = np.indices(grid, np.int64).reshape(rank, -1).T if rank else np.zeros((1, 0), np.int64)
     first = coordinates * np.array(chunk_shape, np.int64)
     offsets = layout.begin + first @ np.array(steps, np.int64)
-    there = np.minimum(np.array(layout.shape, np.int64) - first, np.array(chunk_shape, np.int64))
-    lengths = there.prod(axis=1) * layout.itemsize
+    inner_lengths = np.minimum(np.array(layout.shape, np.int64) - first, np.array(chunk_shape, np.int64))
+    lengths = inner_lengths.prod(axis=1) * layout.itemsize
     is_whole = lengths == math.prod(chunk_shape) * layout.itemsize
     return tuple(  # type: ignore[return-value]
         [

@@ -72,12 +72,12 @@ def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
     if scalar.size != 1 or scalar.dtype.kind not in "biufc" or (scalar.dtype.kind == "c" and dtype.kind != "c"):
         return None
     with np.errstate(all="ignore"):
-        made = scalar.astype(dtype)
+        element = scalar.astype(dtype)
         if dtype.kind in "fc":
-            same = bool((np.isfinite(made) == np.isfinite(scalar)).all())
+            same = bool((np.isfinite(element) == np.isfinite(scalar)).all())
         else:
-            same = bool((made.astype(scalar.dtype) == scalar).all())
-    return made[0] if same else None
+            same = bool((element.astype(scalar.dtype) == scalar).all())
+    return element[0] if same else None
 
 
 def _bytes(value: object) -> bytes | None:

@@ -57,19 +57,19 @@ def laid_out(
     layout: Layout, encoding: Mapping[str, object], dimensions: Sequence[object], shape: Sequence[int], itemsize: int
 ) -> dict[str, object]:
     """The encoding with chunks and shards of the layout. encoding: the previous one, which is used where the layout has None"""
-    made = dict(encoding)
+    result = dict(encoding)
     if layout.chunks is not None and shape:
-        made["chunks"] = _AUTO if layout.chunks == _AUTO else _extents(layout.chunks, dimensions, shape)
-        made["shards"] = None
+        result["chunks"] = _AUTO if layout.chunks == _AUTO else _extents(layout.chunks, dimensions, shape)
+        result["shards"] = None
     if layout.shards is None or not shape or not all(shape):
-        return made
+        return result
     if layout.shards == _AUTO:
-        made["shards"] = _AUTO
-        return made
+        result["shards"] = _AUTO
+        return result
     if isinstance(layout.shards, Mapping) and not any(dimension in layout.shards for dimension in dimensions):
-        return made
+        return result
     shards = _extents(layout.shards, dimensions, shape)
-    chunks = made.get("chunks")
+    chunks = result.get("chunks")
     if not isinstance(chunks, tuple) or len(chunks) != len(shape):
         chunks = _inner(shards, itemsize)
     if isinstance(layout.chunks, Mapping | int):  # lengths of whole dimensions are adjusted to fit
@@ -83,23 +83,23 @@ def laid_out(
     elif any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
         chunks = _inner(shards, itemsize)
     if chunks == shards or all(chunk >= length for chunk, length in zip(chunks, shape, strict=True)):
-        return {**made, "chunks": chunks}  # one chunk in each shard
-    return {**made, "chunks": chunks, "shards": shards}
+        return {**result, "chunks": chunks}  # one chunk in each shard
+    return {**result, "chunks": chunks, "shards": shards}
 
 
 def _extents(
-    given: Mapping[str, int] | int | str, dimensions: Sequence[object], shape: Sequence[int]
+    requested: Mapping[str, int] | int | str, dimensions: Sequence[object], shape: Sequence[int]
 ) -> tuple[int, ...]:
     """An extent for each dimension: the whole length of one that is not named."""
-    if isinstance(given, Mapping):
+    if isinstance(requested, Mapping):
         return tuple(
             [
-                given.get(dimension, max(length, 1)) if isinstance(dimension, str) else max(length, 1)
+                requested.get(dimension, max(length, 1)) if isinstance(dimension, str) else max(length, 1)
                 for dimension, length in zip(dimensions, shape, strict=True)
             ]
         )
-    assert isinstance(given, int)
-    return (given,) * len(shape)
+    assert isinstance(requested, int)
+    return (requested,) * len(shape)
 
 
 def _inner(shards: Sequence[int], itemsize: int) -> tuple[int, ...]:

@@ -209,7 +209,7 @@ def _with_fixed_length(variable: Variable, name: str) -> Variable:
     """Text of fixed length, the length of the longest one. Raises InvalidInputError for text that ends in NUL."""
     values = np.asarray(variable.data, dtype=object)
     fixed = values.astype(np.str_)
-    if any(value != kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
+    if any(value != fixed_value for value, fixed_value in zip(values.flat, fixed.flat, strict=True)):
         raise InvalidInputError(
             f"variable {name!r} has text that ends in NUL, which the array cannot hold", path=name, hint="encode it"
         )
@@ -307,11 +307,11 @@ def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fi
 
 
 def _codecs(name: str, encoding: Mapping[str, object], dtype: np.dtype[np.generic]) -> object:
-    given = {key: encoding.get(key, _AUTO) for key in _CODECS}
-    if all(isinstance(value, str) and value == _AUTO for value in given.values()):
+    supplied = {key: encoding.get(key, _AUTO) for key in _CODECS}
+    if all(isinstance(value, str) and value == _AUTO for value in supplied.values()):
         return _AUTO
     chain: list[object] = []
-    for key, value in given.items():
+    for key, value in supplied.items():
         if isinstance(value, str) and value == _AUTO:
             chain += default_codecs(dtype) if key == "compressors" else ()
         elif value is not None:
@@ -346,16 +346,16 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
             hint="write the dataset to another location, and convert it with frazil.convert",
         )
     if zarr_format == 2:
-        new = {name: _in_v2(arguments) for name, arguments in new.items()}
+        new = {name: _v2_arguments(arguments) for name, arguments in new.items()}
     try:
         return group.create_arrays(new)
     except InvalidInputError:
         for name, arguments in new.items():
-            _try(name, arguments, zarr_format)
+            _check_array(name, arguments, zarr_format)
         raise
 
 
-def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
+def _v2_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
     """The arguments for the same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; without this
     attribute it is null, which marks none."""
     attributes: dict[str, object] = {**arguments["attributes"]}  # type: ignore[dict-item] # a mapping
@@ -365,7 +365,7 @@ def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
     return {**arguments, "attributes": attributes, "fill_value": fill}
 
 
-def _try(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
+def _check_array(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
     """Raises the error of one array, with its name."""
     try:
         create_group(MemoryStore(), zarr_format=zarr_format).create_arrays({"array": arguments})

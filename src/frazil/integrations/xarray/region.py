@@ -24,10 +24,10 @@ def checked_region(
     Raises InvalidInputError, NotFoundError for values that no coordinate of the store has, TypeError for a region of another type."""
     if region is None:
         return dataset, None
-    given: object = dict.fromkeys(dataset.dims, _AUTO) if isinstance(region, str) and region == _AUTO else region
-    if not isinstance(given, Mapping):
+    requested: object = dict.fromkeys(dataset.dims, _AUTO) if isinstance(region, str) and region == _AUTO else region
+    if not isinstance(requested, Mapping):
         raise TypeError(f"``region`` must be a dict, got {type(region)}")
-    found = dict(given)
+    found = dict(requested)
     if any(isinstance(part, str) and part == _AUTO for part in found.values()):
         if mode not in ("r+", "a"):
             raise InvalidInputError(f"``mode`` must be 'r+' or 'a' when using ``region='auto'``, got {mode!r}")

@@ -63,8 +63,8 @@ def encode_times(variable: Variable, name: str, encode: Callable[[Variable], Var
     data = encoded._data
     cast = partial(_narrowed, name=name, stored=stored.str, units=encoded.attrs.get("units"), exists=exists)
     cast_data = cast(data) if isinstance(data, np.ndarray) else lazy_elemwise_func(data, cast, stored)
-    given = variable.attrs.keys() | fills.keys()  # without the NaN that xarray adds to floats
-    attributes = {key: value for key, value in encoded.attrs.items() if key not in _FILLS or key in given}
+    chosen = variable.attrs.keys() | fills.keys()  # without the NaN that xarray adds to floats
+    attributes = {key: value for key, value in encoded.attrs.items() if key not in _FILLS or key in chosen}
     attributes |= {key: stored.type(fill) for key, fill in fills.items()}
     return Variable(encoded.dims, cast_data, attributes, encoded.encoding, fastpath=True)
 
@@ -79,11 +79,11 @@ def _narrowed(
     for number in (values.min().item(), values.max().item()) if values.size else ():
         if not limits.min <= number <= limits.max:
             missing = np.isnan(number) or number == np.iinfo(_WIDE).min
-            what = "NaT, which" if missing else f"the time {number} {units}, which"
+            label = "NaT, which" if missing else f"the time {number} {units}, which"
             raise unfit(
                 name,
                 exists,
-                f"has {what} its encoding as {np.dtype(stored)} cannot hold: it holds {limits.min} to {limits.max}",
+                f"has {label} its encoding as {np.dtype(stored)} cannot hold: it holds {limits.min} to {limits.max}",
                 "int64" if values.dtype == _WIDE else "float64",
             )
     return values.astype(stored)

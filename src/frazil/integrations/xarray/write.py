@@ -48,11 +48,11 @@ class Options(Record):
 def as_dataset(array: DataArray) -> Dataset:
     """The dataset that xarray.open_dataarray converts back to the array, including its name. No node may have the name that xarray's own engines give to a
     variable here."""
-    taken = {*array.coords, *array.dims}
-    if array.name is not None and array.name not in taken:
+    names = {*array.coords, *array.dims}
+    if array.name is not None and array.name not in names:
         return array.to_dataset()
     name = "dataarray"
-    while name in taken:
+    while name in names:
         name += "_"
     dataset = array.to_dataset(name=name)
     dataset.attrs[_NAME] = array.name
@@ -88,7 +88,7 @@ def write_dataset(
         store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
 
-    return _into(target, group, options, write)
+    return _write_to(target, group, options, write)
 
 
 def write_tree(
@@ -131,12 +131,12 @@ def write_tree(
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
             stores[below].try_out(new, below)
         writer = Writer(options.progress)
-        made = _opened(location, inner, chosen)
+        created = _opened(location, inner, chosen)
         for below, store in stores.items():
-            store.make(made.require_group(below) if below else made, writer)
+            store.make(created.require_group(below) if below else created, writer)
         return writer.sync(compute=options.compute)
 
-    return _into(target, group, options, write)
+    return _write_to(target, group, options, write)
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
@@ -248,7 +248,7 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
         return found  # it is empty, like the root of a new repository
 
 
-def _into(
+def _write_to(
     target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
 ) -> Delayed | str | None:
     """Calls `write` with a place. Returns the id of the snapshot for a branch."""

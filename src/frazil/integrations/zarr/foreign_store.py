@@ -71,12 +71,12 @@ class ForeignStore(Store):
         requests = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
         spanless = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
         values = self._map(self._get, requests)
-        there = self._map(self._store.exists, [(names[row],) for row in spanless])
+        exists = self._map(self._store.exists, [(names[row],) for row in spanless])
         status = [FOUND] * len(names)
         sizes = np.full(len(names), _UNKNOWN_SIZE, np.int64)
         rows = np.empty((len(spans), 3), np.int64)
         buffers: list[bytes] = []
-        for row, found in zip(spanless, there, strict=True):
+        for row, found in zip(spanless, exists, strict=True):
             status[row] = FOUND if found else ABSENT_KEY
         for i, ((name, start, length), value) in enumerate(zip(spans.tolist(), values, strict=True)):
             if value is None:

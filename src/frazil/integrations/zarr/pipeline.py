@@ -107,13 +107,13 @@ class CodecPipeline(BatchedCodecPipeline):
             return None  # inner chunks of its sharding codec, or values that are not in main memory
         spec = batch[0][1]
         if any(other.shape != spec.shape for _, other, *_ in batch):
-            return self._left_to_zarr("chunks of several shapes")
+            return self._fall_back("chunks of several shapes")
         compiled = self._compile(spec)
         if compiled.made is None:
-            return self._left_to_zarr(compiled.reason)
+            return self._fall_back(compiled.reason)
         keys = array_keys([path.path for path, *_ in batch], len(spec.shape))
         if keys is None:
-            return self._left_to_zarr("keys of chunks in a form of its own")
+            return self._fall_back("keys of chunks in a form of its own")
         items = [
             Item(coordinates, _as_tuple(chunk), _as_tuple(out), complete)
             for coordinates, (_, _, chunk, out, complete) in zip(keys.coordinates, batch, strict=True)
@@ -121,10 +121,10 @@ class CodecPipeline(BatchedCodecPipeline):
         found = selected(items, spec.shape, drop_axes, values.shape or None)
         dtype = compiled.made[0].dtype
         if found is None or (dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V")):
-            return self._left_to_zarr("selections that are neither boxes nor points")
+            return self._fall_back("selections that are neither boxes nor points")
         return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
 
-    def _left_to_zarr(self, reason: str) -> _Call | None:
+    def _fall_back(self, reason: str) -> _Call | None:
         """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
         if getattr(self, "_last_reason", None) != reason:
             object.__setattr__(self, "_last_reason", reason)
@@ -149,8 +149,8 @@ class CodecPipeline(BatchedCodecPipeline):
             return last.access
         target, prefix, lasts = _target(store)
         path = (prefix + keys.prefix).removesuffix("/")
-        metadata, made = compiled.made
-        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, made)
+        metadata, compiled_array = compiled.made
+        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
         if lasts:
             object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, access))
         return access
@@ -165,9 +165,9 @@ def _target(store: Any) -> tuple[Store, str, bool]:
     return ForeignStore(store, asyncio.get_running_loop()), "", False
 
 
-def _storage(target: Store, path: str, keys: ArrayKeys, made: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
+def _storage(target: Store, path: str, keys: ArrayKeys, parts: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
     """The storage of the chunks; in a session that of the node."""
-    metadata, compiled = made
+    metadata, compiled = parts
     if isinstance(target, NodeStore):
         node = target.nodes.find(path)
         if not isinstance(node, ArrayMetadata):
@@ -186,7 +186,7 @@ def _read(call: _Call, values: NDArray[Any]) -> tuple[dict[str, str], ...]:
     if getattr(call.whole_chunk.config, "read_missing_chunks", True):
         return (_PRESENT,) * len(call.items)
     stored = access.stored(coordinates_of(call.items))
-    return tuple(_PRESENT if there else _MISSING for there in stored)
+    return tuple(_PRESENT if found else _MISSING for found in stored)
 
 
 def _write(call: _Call, values: NDArray[Any]) -> None:

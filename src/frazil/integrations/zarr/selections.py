@@ -57,8 +57,8 @@ def selected(
     if found is None:
         return None
     shape = found.result_shape
-    kept = tuple(extent for i, extent in enumerate(shape) if i not in dropped)
-    return Selected(found, dropped) if result_shape is None or kept == result_shape else None
+    kept_shape = tuple(extent for i, extent in enumerate(shape) if i not in dropped)
+    return Selected(found, dropped) if result_shape is None or kept_shape == result_shape else None
 
 
 def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelection | None:
@@ -86,17 +86,17 @@ def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelecti
 
 
 def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int, ...]) -> BoxSelection | None:
-    kept = [i for i in range(len(chunk_shape)) if i not in dropped]
+    kept_axes = [i for i in range(len(chunk_shape)) if i not in dropped]
     along: list[dict[int, tuple[Part, Part | None]]] = [{} for _ in chunk_shape]
     for item in items:
-        if len(item.out) != len(kept):
+        if len(item.out) != len(kept_axes):
             return None
         out: list[Part | None] = [None] * len(chunk_shape)
-        for position, dimension in enumerate(kept):
+        for position, dimension in enumerate(kept_axes):
             out[dimension] = item.out[position]
-        for parts, coordinate, part, where in zip(along, item.coordinates, item.chunk, out, strict=True):
-            there = parts.setdefault(coordinate, (part, where))
-            if not (_is_same(there[0], part) and _is_same(there[1], where)):
+        for parts, coordinate, part, out_part in zip(along, item.coordinates, item.chunk, out, strict=True):
+            existing = parts.setdefault(coordinate, (part, out_part))
+            if not (_is_same(existing[0], part) and _is_same(existing[1], out_part)):
                 return None
     if prod(map(len, along)) != len(items) or len({item.coordinates for item in items}) != len(items):
         return None
@@ -118,7 +118,7 @@ def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int
 def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
     """The selection of chunks along one axis, by coordinate; None if it is not a permutation of the result."""
     pieces = [_elements(part) + coordinate * extent for coordinate, (part, _) in parts]
-    positions = [None if where is None else _elements(where) for _, (_, where) in parts]
+    positions = [None if out_part is None else _elements(out_part) for _, (_, out_part) in parts]
     indices = np.concatenate(pieces)
     size = len(indices)
     if any(found is not None for found in positions):
@@ -144,12 +144,12 @@ def _elements(part: Part) -> NDArray[np.int64]:
     return np.asarray(part, np.int64).reshape(-1)
 
 
-def _is_same(one: Part | None, other: Part | None) -> bool:
-    if one is other:
+def _is_same(part: Part | None, other: Part | None) -> bool:
+    if part is other:
         return True
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(np.asarray(one), np.asarray(other))
-    return one == other
+    if isinstance(part, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(np.asarray(part), np.asarray(other))
+    return part == other
 
 
 def coordinates_of(items: Iterable[Item]) -> NDArray[np.int64]:

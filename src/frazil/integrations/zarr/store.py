@@ -251,23 +251,23 @@ def _rebuilt(target: Store, prefix: str, read_only: bool, is_open: bool) -> Fraz
     return store
 
 
-def _is_same(one: Store, other: Store) -> bool:
+def _is_same(store: Store, other: Store) -> bool:
     """Whether two stores always have the same values under the same keys."""
-    if one is other:
+    if store is other:
         return True
-    if isinstance(one, NodeStore) and isinstance(other, NodeStore):
-        if one.nodes is other.nodes:
+    if isinstance(store, NodeStore) and isinstance(other, NodeStore):
+        if store.nodes is other.nodes:
             return True
-        return one.read_only and other.read_only and _is_equal(one.nodes.version, other.nodes.version)
-    return type(one) is type(other) and one.identity is not None and one.identity == other.identity
+        return store.read_only and other.read_only and _is_equal(store.nodes.version, other.nodes.version)
+    return type(store) is type(other) and store.identity is not None and store.identity == other.identity
 
 
-def _is_equal(one: object, other: object) -> bool:
-    if isinstance(one, Store) and isinstance(other, Store):
-        return _is_same(one, other)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_equal, one, other))
-    return one == other
+def _is_equal(value: object, other: object) -> bool:
+    if isinstance(value, Store) and isinstance(other, Store):
+        return _is_same(value, other)
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return len(value) == len(other) and all(map(_is_equal, value, other))
+    return value == other
 
 
 def _span(byte_range: ByteRequest | None) -> tuple[int, int | None]:

@@ -29,12 +29,12 @@ def as_store(target: Target, *, path: str = "", read_only: bool | None = None) -
     Raises InvalidInputError for an invalid location, NotFoundError, ReadOnlyError for read_only=False if the target cannot be written."""
     if isinstance(target, ZarrStore) and not isinstance(target, NodeStore):
         return target
-    made = _store(target, path)
-    if read_only is False and made.read_only:
+    store = _store(target, path)
+    if read_only is False and store.read_only:
         raise ReadOnlyError(
-            f"{made.target} can only be read", hint="of a repository, give a session: repo.writable_session(branch)"
+            f"{store.target} can only be read", hint="of a repository, give a session: repo.writable_session(branch)"
         )
-    return made.with_read_only(True) if read_only else made
+    return store.with_read_only(True) if read_only else store
 
 
 def _store(target: Location | Session | Group | Repository, path: str) -> FrazilStore:

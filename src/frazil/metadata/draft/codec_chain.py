@@ -106,8 +106,10 @@ def parse_chain(
             )
     if compressor is not None:
         builder.add(parse_compressor(compressor, "compressor", itemsize=builder.itemsize, kinds=kinds))
-    rest = attributes if filters is None else {name: value for name, value in attributes.items() if name != "filters"}
-    return DraftChain(builder.finished(), rest, filters)
+    other_attributes = (
+        attributes if filters is None else {name: value for name, value in attributes.items() if name != "filters"}
+    )
+    return DraftChain(builder.finished(), other_attributes, filters)
 
 
 def parse_numcodecs_chain(
@@ -293,9 +295,9 @@ def emit_chain(
     old           the older dialect, in the form of zarr-python 2.18
     endian_codec  False where the name of the data type contains the byte order in December 2022 too (datetimes, strings): then `big` has it
     Raises MetadataError, with the reason, for chains that the dialect cannot express."""
-    layout, rest = _layout(codecs, ndim)
-    at = next((n for n, codec in enumerate(rest) if codec.name in {"bytes", "endian"}), None)
-    for n, codec in enumerate(rest):
+    layout, other_codecs = _layout(codecs, ndim)
+    at = next((n for n, codec in enumerate(other_codecs) if codec.name in {"bytes", "endian"}), None)
+    for n, codec in enumerate(other_codecs):
         if codec.name == "transpose":
             raise MetadataError(
                 "codec transpose can be expressed in the draft only first in the chain, as one of the layouts C and F",
@@ -303,11 +305,11 @@ def emit_chain(
             )
         if n != at and codec.name in {"bytes", "endian"}:
             raise MetadataError(f"codec {codec.name} is in the chain twice", path=_path(codecs, codec))
-    endian = None if at is None else rest[at].configuration.get("endian")
-    again = at is not None and [codec.name for codec in rest[at + 1 : at + 2]] == [ON_BYTES]
+    endian = None if at is None else other_codecs[at].configuration.get("endian")
+    again = at is not None and [codec.name for codec in other_codecs[at + 1 : at + 2]] == [ON_BYTES]
     if old:
-        before = [codec for codec in rest[:at] if at is not None]
-        after = rest if at is None else rest[at + 1 :]
+        before = [codec for codec in other_codecs[:at] if at is not None]
+        after = other_codecs if at is None else other_codecs[at + 1 :]
         _check_sizes(before, itemsize, codecs)
         if again and itemsize > 1:
             raise MetadataError(
@@ -319,7 +321,7 @@ def emit_chain(
     is_explicit = endian == "big" or (again and endian is not None)
     entries: list[Json] = [
         emit_entry(codec, _path(codecs, codec))
-        for n, codec in enumerate(rest)
+        for n, codec in enumerate(other_codecs)
         if n != at or (is_explicit and endian_codec)
     ]
     return EmittedChain(entries, None, None, layout, endian == "big" and not endian_codec)
@@ -342,17 +344,17 @@ def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], 
     order = list(range(ndim))
     for n, codec in enumerate(codecs):
         if codec.name != "transpose":
-            rest = list(codecs[n:])
+            other_codecs = list(codecs[n:])
             break
         path = f"{item('codecs', n)}.configuration.order"
         axes = check_integers(codec.configuration.get("order"), path, 0, ndim - 1, ndim)
         order = [order[axis] for axis in axes]
     else:
-        rest = []
+        other_codecs = []
     if order == list(range(ndim)):
-        return "C", rest
+        return "C", other_codecs
     if order == list(range(ndim - 1, -1, -1)):
-        return "F", rest
+        return "F", other_codecs
     raise MetadataError(
         f"dimensions in the order {order} cannot be expressed in the draft, whose chunk_memory_layout is C or F (all dimensions reversed)",
         path="codecs[0].configuration.order",

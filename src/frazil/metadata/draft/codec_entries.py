@@ -133,8 +133,8 @@ def is_endian(uri: Json) -> bool:
 
 def _short_name(uri: str) -> str | None:
     """The name at the end of https?://purl.org/zarr/spec/codecs?/<name>(/1.<n>)?, "" if the name is empty; None for another URI."""
-    scheme, _, rest = uri.partition("://")
-    parts = rest.split("/")
+    scheme, _, uri_path = uri.partition("://")
+    parts = uri_path.split("/")
     if scheme not in {"http", "https"} or parts[:3] != ["purl.org", "zarr", "spec"] or len(parts) < 4:
         return None
     if parts[3] not in {"codec", "codecs"}:

@@ -197,10 +197,10 @@ def _with_extensions(
         understand = extensions.draft.array_extension(entry.extension.name)
         if understand is not None:
             with ExtensionCall("extension", found(entry.extension.name), entry.path) as call:
-                made: object = understand(entry.extension, metadata)
-                if not isinstance(made, ArrayMetadata):
-                    raise call.wrong(made, "ArrayMetadata")
-                metadata = made
+                result: object = understand(entry.extension, metadata)
+                if not isinstance(result, ArrayMetadata):
+                    raise call.wrong(result, "ArrayMetadata")
+                metadata = result
         elif entry.must_understand:
             raise not_understood(entry, "with_array_extension")
     return metadata
@@ -210,10 +210,10 @@ def _layout_codecs(layout: Extension, chunk: tuple[int, ...], extensions: KnownE
     """The codecs that a user's memory layout returns."""
     make = extensions.draft.memory_layout(layout, "chunk_memory_layout")
     with ExtensionCall("memory layout", found(layout.name), "chunk_memory_layout") as call:
-        made: object = make(layout, chunk)
-        if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
-            raise call.wrong(made, "a list of Extensions")
-        return list(made)
+        result: object = make(layout, chunk)
+        if not isinstance(result, (list, tuple)) or not all(isinstance(codec, Extension) for codec in result):
+            raise call.wrong(result, "a list of Extensions")
+        return list(result)
 
 
 class _Grid(Record):
@@ -228,9 +228,9 @@ def _read_grid(members: Members, shape: tuple[int, ...], extensions: KnownExtens
         uri = check_uri(grid.string("extension"), grid.at("extension"))
         grid.get("type")
         extension = Extension(uri, {name: value for name, value in grid.values.items() if name != "extension"})
-        made = extensions.metadata.chunk_grid(extension, "chunk_grid")
-        keys = getattr(made, "chunk_key_encoding", None)
-        return _Grid(made, DraftKeys("/", old) if keys is None else keys)
+        result = extensions.metadata.chunk_grid(extension, "chunk_grid")
+        keys = getattr(result, "chunk_key_encoding", None)
+        return _Grid(result, DraftKeys("/", old) if keys is None else keys)
     grid.choice("type", ["regular"])
     lengths = check_integers(grid.get("chunk_shape"), "chunk_grid.chunk_shape", low=0)
     separator = grid.choice("separator", SEPARATORS, "/")

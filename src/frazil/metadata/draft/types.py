@@ -119,8 +119,8 @@ class _Reader:
         if RawDataTypes().matches(text) and text[1:].isdigit():
             return _Ordered(RawDataTypes().parse(Extension(text), path), "")
         order: Order = "<" if text.startswith("<") else ">" if text.startswith(">") else ""
-        rest = text[1:] if order or text.startswith("|") else text
-        kind, digits = rest[:1], rest[1:]
+        unordered = text[1:] if order or text.startswith("|") else text
+        kind, digits = unordered[:1], unordered[1:]
         if kind in ("M", "m"):
             return self._datetime(order, kind, digits)
         size = _number(digits)
@@ -137,18 +137,18 @@ class _Reader:
             return _Ordered(ByteStringType(size) if kind == "S" else raw_type(size), "")
         return None
 
-    def _datetime(self, order: Order, kind: str, rest: str) -> _Ordered | None:
+    def _datetime(self, order: Order, kind: str, unit_text: str) -> _Ordered | None:
         """[<>][Mm]8[unit]; in the older dialect also NumPy's other forms: a number before the unit, no unit, no byte order."""
-        unit = rest[2:-1] if rest.startswith("8[") and rest.endswith("]") else None
+        unit = unit_text[2:-1] if unit_text.startswith("8[") and unit_text.endswith("]") else None
         factor = 1
         if self.old:
-            if rest == "8":
+            if unit_text == "8":
                 unit = "generic"
             elif unit is not None and (count := len(unit) - len(unit.lstrip("0123456789"))):
                 factor, unit = _number(unit[:count]), unit[count:]
         elif not order:
             return None
-        if unit is None or not 1 <= factor < 2**31 or unit not in (*UNITS, *(["generic"] if rest == "8" else [])):
+        if unit is None or not 1 <= factor < 2**31 or unit not in (*UNITS, *(["generic"] if unit_text == "8" else [])):
             return None
         name = "numpy.datetime64" if kind == "M" else "numpy.timedelta64"
         return _Ordered(DatetimeType(name, unit, factor), order)
@@ -311,14 +311,14 @@ def _extension_name(data_type: DataType) -> str | None:
 
 def _extension_of(uri: str) -> str | None:
     """Which of the four extensions a URI names: complex, datetime, string or struct, in any form that was in use."""
-    scheme, _, rest = uri.partition(":")
+    scheme, _, scheme_path = uri.partition(":")
     if scheme not in ("http", "https"):
         return None
-    if rest.startswith(_PURL):
-        name, _, version = rest[len(_PURL) :].partition("/")
+    if scheme_path.startswith(_PURL):
+        name, _, version = scheme_path[len(_PURL) :].partition("/")
         is_defined = not version or (version.startswith("1.") and version[2:].isdigit())
-    elif rest.startswith(_DOCUMENTS):
-        parts = rest.split("/")
+    elif scheme_path.startswith(_DOCUMENTS):
+        parts = scheme_path.split("/")
         is_defined = parts[-1] == "v1.0.html" and "extensions" in parts[:-2]
         name = parts[-2].removesuffix("-dtypes") if is_defined else ""
     else:

@@ -134,9 +134,9 @@ def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[
     """The numbers that digits form, of 19 digits at most."""
     values = np.zeros(first.shape, np.uint64)
     for position in range(min(int(length.max(initial=0)), 19)):
-        there = position < length
-        digits = data[np.where(there, first + position, 0)].astype(np.uint64) - np.uint64(ord("0"))
-        values = np.where(there, values * np.uint64(10) + digits, values)
+        inside = position < length
+        digits = data[np.where(inside, first + position, 0)].astype(np.uint64) - np.uint64(ord("0"))
+        values = np.where(inside, values * np.uint64(10) + digits, values)
     return values
 
 

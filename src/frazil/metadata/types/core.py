@@ -415,9 +415,9 @@ def unknown_dtype(dtype: np.dtype[np.generic], names: tuple[str, ...]) -> Unknow
             "V": "raw bytes need a length (V8 ...)",
         }
         hint = hints.get(dtype.kind, "register a data type for it")
-    known = "" if dtype.kind == "O" else f" (registered: {', '.join(names)})"
+    registered = "" if dtype.kind == "O" else f" (registered: {', '.join(names)})"
     return UnknownExtensionError(
-        f"no registered data type holds the NumPy dtype {dtype}{known}",
+        f"no registered data type holds the NumPy dtype {dtype}{registered}",
         path="data_type",
         hint=hint,
     )

@@ -139,14 +139,14 @@ def float_bits(value: float, size: int) -> int | None:
     least = 3 - (1 << (8 * size - precision - 1)) - precision  # the smallest subnormal number is 2**least
     quantum = max(exponent - precision, least)
     shift = quantum - (exponent - 53)
-    kept, rest = divmod(int(fraction * 2.0**53), 1 << shift)
+    mantissa, remainder = divmod(int(fraction * 2.0**53), 1 << shift)
     half = 1 << (shift - 1)
-    if rest == half:
+    if remainder == half:
         order = _compare_magnitude(value, abs(number))
-        kept += order > 0 or (order == 0 and kept & 1)
+        mantissa += order > 0 or (order == 0 and mantissa & 1)
     else:
-        kept += rest > half
-    bits = ((quantum - least) << (precision - 1)) + kept
+        mantissa += remainder > half
+    bits = ((quantum - least) << (precision - 1)) + mantissa
     return sign | bits if bits < infinity_bits(size) else None
 
 

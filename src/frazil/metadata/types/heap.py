@@ -59,11 +59,11 @@ class Heap:
             self.buffers += [b""] * count
         return first
 
-    def put(self, first: int, made: Sequence[_kernel.Segment | bytes]) -> None:
+    def put(self, first: int, segments: Sequence[_kernel.Segment | bytes]) -> None:
         """Adds buffers under reserved numbers."""
-        self.buffers[first : first + len(made)] = made
+        self.buffers[first : first + len(segments)] = segments
         with self._lock:
-            self._nbytes += sum(map(len, made))
+            self._nbytes += sum(map(len, segments))
 
     def add(self, data: bytes) -> int:
         """Adds one buffer; returns its number."""
@@ -84,11 +84,11 @@ class Heap:
         if 2 * needed >= self._nbytes:
             self._limit = 2 * self._nbytes
             return
-        made = _kernel.compact_elements(self.buffers, views, 1)
+        segments = _kernel.compact_elements(self.buffers, views, 1)
         if views is not target:
             target[...] = views
-        self.buffers[1:] = [made]
-        self._nbytes = len(made)
+        self.buffers[1:] = [segments]
+        self._nbytes = len(segments)
         self._limit = max(_LEAST_COMPACTED, 2 * self._nbytes)
 
     def mark(self) -> int:

@@ -201,12 +201,12 @@ class RaggedType(VariableLengthType):
     def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
         """Raises ChunkDecodeError for elements whose bytes are not a whole number of items."""
         values = super().values_of(elements, heap)
-        made: list[object] = []
+        rows: list[object] = []
         for data in cast("list[bytes]", _flat(values)):
             if len(data) % self.of.itemsize:
                 raise ChunkDecodeError(f"an element has {len(data)} bytes, which is not a number of items of {self.of}")
-            made.append(np.frombuffer(data, self.of).copy())
-        return _objects(made, values.shape)
+            rows.append(np.frombuffer(data, self.of).copy())
+        return _objects(rows, values.shape)
 
 
 def _flat(values: NDArray[np.generic]) -> list[object]:
@@ -215,7 +215,7 @@ def _flat(values: NDArray[np.generic]) -> list[object]:
 
 def _objects(items: list[object], shape: tuple[int, ...]) -> NDArray[np.generic]:
     """An object array, whose elements may be arrays and lists themselves."""
-    made = np.empty(len(items), object)
+    objects = np.empty(len(items), object)
     for i, item in enumerate(items):
-        made[i] = item
-    return cast("NDArray[np.generic]", made.reshape(shape))
+        objects[i] = item
+    return cast("NDArray[np.generic]", objects.reshape(shape))

@@ -134,12 +134,12 @@ class OptionalType(DataType):
         if self.of.text and PACKED:
             number = heap.reserve(heap.threads)
             try:
-                made = _kernel.elements_of_strings(
+                converted = _kernel.elements_of_strings(
                     np.ascontiguousarray(values), heap.fill, number, views, valid, heap.threads
                 )
             except ValueError as error:
                 raise InvalidInputError(f"the value cannot be stored as {self.label}: {error}") from error
-            heap.put(number, made)
+            heap.put(number, converted)
         else:
             objects = values.reshape(-1).tolist()
             valid.reshape(-1)[:] = [value is not None for value in objects]
@@ -164,9 +164,9 @@ class OptionalType(DataType):
         if self.of.text and PACKED:
             _kernel.elements_to_strings(heap.buffers, views, valid, values)
         else:
-            there = _kernel.elements_to_objects(heap.buffers, views, self.of.text)
+            decoded = _kernel.elements_to_objects(heap.buffers, views, self.of.text)
             flags = valid.reshape(-1).tolist()
-            objects = [value if flag else None for value, flag in zip(there, flags, strict=True)]
+            objects = [value if flag else None for value, flag in zip(decoded, flags, strict=True)]
             values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
         return values
 

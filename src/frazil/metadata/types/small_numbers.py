@@ -114,8 +114,8 @@ def parse_small_float(value: Json, dtype: np.dtype[np.generic], path: str) -> by
         number = -0.0 if isinstance(value, NegativeZero) else float(value)
     else:
         number = None
-    if number is not None and (made := _rounded(number, dtype)) is not None:
-        return made
+    if number is not None and (rounded := _rounded(number, dtype)) is not None:
+        return rounded
     forms = f'"NaN", "Infinity", "-Infinity" or "0x" and {2 * dtype.itemsize} hexadecimal digits'
     raise refusal(path, f"a number within {dtype.name}, or one of {forms} that it has", value)
 
@@ -147,11 +147,11 @@ def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
     """The bits of a number, rounded half to even; None if the format has none near it. If it has no zero, 0 becomes its smallest number, as in tensorstore, whose
     documents have 0.0."""
     with np.errstate(all="ignore"):
-        made = np.array(number, np.float64).astype(dtype)
-        back = float(made.astype(np.float64))
+        rounded = np.array(number, np.float64).astype(dtype)
+        back = float(rounded.astype(np.float64))
     if math.isnan(number) or math.isinf(number):
         same = math.isnan(back) if math.isnan(number) else back == number
-        return made.tobytes() if same else None
+        return rounded.tobytes() if same else None
     largest = float(import_module("ml_dtypes").finfo(dtype).max)
     negative = math.copysign(1.0, number) < 0
     if number == 0 and not negative and math.isnan(back):
@@ -163,7 +163,7 @@ def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
         or (back == largest < abs(number))
     ):
         return None
-    return made.tobytes()
+    return rounded.tobytes()
 
 
 class SmallNumberTypes(NamedDataTypes):

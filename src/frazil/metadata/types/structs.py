@@ -201,8 +201,8 @@ class StructType(DataType):
 
     def _joined(self, parts: Sequence[bytes]) -> bytes:
         """The element that has these bytes in its named fields."""
-        left = iter(parts)
-        return b"".join([next(left) if field.name else bytes(field.itemsize) for field in self.fields])
+        remaining = iter(parts)
+        return b"".join([next(remaining) if field.name else bytes(field.itemsize) for field in self.fields])
 
     def _little(self, data: bytes) -> bytes:
         import sys
@@ -253,8 +253,10 @@ def _merged(swaps: Sequence[tuple[int, int, int]]) -> Swaps:
     return tuple(merged)
 
 
-def _inexpressible(what: str, hint: str) -> MetadataError:
-    return MetadataError(f"the data type struct of the final Zarr v3 cannot have {what}", path="data_type", hint=hint)
+def _inexpressible(subject: str, hint: str) -> MetadataError:
+    return MetadataError(
+        f"the data type struct of the final Zarr v3 cannot have {subject}", path="data_type", hint=hint
+    )
 
 
 def struct_from_numpy(

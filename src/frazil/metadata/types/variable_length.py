@@ -125,13 +125,13 @@ class VariableLengthType(DataType):
         try:
             if self.text and PACKED:
                 strings = np.ascontiguousarray(values)
-                made = _kernel.elements_of_strings(strings, heap.fill, number, elements, None, heap.threads)
+                converted = _kernel.elements_of_strings(strings, heap.fill, number, elements, None, heap.threads)
             else:
                 objects = values.reshape(-1).tolist()
-                made = [_kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)]
+                converted = [_kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)]
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the value cannot be stored as {self.name}: {error}") from error
-        heap.put(number, made)
+        heap.put(number, converted)
         return elements
 
     def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:

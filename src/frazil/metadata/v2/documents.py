@@ -66,8 +66,8 @@ def _parse_array(members: Members, attributes: dict[str, Json], extensions: Know
     filters, compressor = members.get("filters"), members.get("compressor")
     listed = [] if filters is None else members.array("filters")
     entries = [(item("filters", at), entry) for at, entry in enumerate(listed)]
-    held = parse_object_array(listed, extensions) if is_object(members.get("dtype")) else None
-    if held is None:
+    object_array = parse_object_array(listed, extensions) if is_object(members.get("dtype")) else None
+    if object_array is None:
         dtype: Json = {"extension": "", "type": members.get("dtype")}  # the form of the older dialect of the draft
         data_type, big = parse_type(dtype, old=True, extensions=extensions.metadata, path="dtype")
         fill_value = members.get("fill_value")
@@ -77,20 +77,20 @@ def _parse_array(members: Members, attributes: dict[str, Json], extensions: Know
             else parse_fill(fill_value, data_type, old=True, big=big)
         )
     else:
-        data_type, big = held.data_type, False
+        data_type, big = object_array.data_type, False
         fill = _parse_fill(members.get("fill_value"), data_type)
-        entries = entries if held.serializer is None else entries[1:]
+        entries = entries if object_array.serializer is None else entries[1:]
     order = members.choice("order", ("C", "F"))
     if compressor is not None:
         entries.append(("compressor", compressor))
     codecs = parse_numcodecs_chain(
         entries,
-        reverse_axes=len(shape) if order == "F" and (held is None or held.ordered) else 0,
+        reverse_axes=len(shape) if order == "F" and (object_array is None or object_array.ordered) else 0,
         big=big,
         swaps=bool(data_type.swaps),
-        itemsize=data_type.itemsize if held is None else 1,
+        itemsize=data_type.itemsize if object_array is None else 1,
         kinds=extensions,
-        serializer=None if held is None else held.serializer,
+        serializer=None if object_array is None else object_array.serializer,
     )
     names = _dimension_names(attributes, len(shape))
     return ArrayMetadata(
@@ -141,8 +141,8 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
     if type(grid) is not RegularGrid:
         raise MetadataError("Zarr v2 has only regular chunk grids", path="chunk_grid")
     if metadata.document is not None:
-        kept = json_object(metadata.document, None)
-        return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # without length 0
+        document = json_object(metadata.document, None)
+        return {**document, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # without length 0
     if not isinstance(keys, V2Keys):
         raise MetadataError(
             f'Zarr v2 has only the chunk keys "v2", not {keys.extension().name}', path="chunk_key_encoding"

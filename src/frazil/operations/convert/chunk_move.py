@@ -180,42 +180,42 @@ def _copy(
             raise StoreError(
                 "there is a folder where a chunk is expected", key=name, hint="find out what it is, and remove it"
             )
-    there = np.flatnonzero(np.asarray(fetched.status) == FOUND)
-    sizes = fetched.sizes[there]
+    found = np.flatnonzero(np.asarray(fetched.status) == FOUND)
+    sizes = fetched.sizes[found]
     if forms is None:
-        pieces = Pieces(fetched.sources, fetched.rows[there], np.arange(len(there) + 1))
+        pieces = Pieces(fetched.sources, fetched.rows[found], np.arange(len(found) + 1))
     else:
-        pieces, sizes = _composed(route.store, forms, names, there, fetched)
-    new = [targets[i] for i in there.tolist()]
-    kept = np.ones(len(new), np.bool_)
+        pieces, sizes = _composed(route.store, forms, names, found, fetched)
+    new = [targets[i] for i in found.tolist()]
+    copied = np.ones(len(new), np.bool_)
     if route.again:
-        kept = ~_moved_before(route, array, [names[i] for i in there.tolist()], new)
-        kept |= route.to_store.sizes(new) != sizes
-        pieces = _chosen(pieces, kept)
-    if kept.any():
-        route.to_store.put_many(list(compress(new, kept.tolist())), pieces, [ANY] * int(kept.sum()))
-    return Moved.of(fetched.sizes[there], int((~kept).sum()))
+        copied = ~_moved_before(route, array, [names[i] for i in found.tolist()], new)
+        copied |= route.to_store.sizes(new) != sizes
+        pieces = _chosen(pieces, copied)
+    if copied.any():
+        route.to_store.put_many(list(compress(new, copied.tolist())), pieces, [ANY] * int(copied.sum()))
+    return Moved.of(fetched.sizes[found], int((~copied).sum()))
 
 
 def _composed(
-    store: Store, forms: ShardForms, names: Sequence[str], there: Columns, held: Fetched
+    store: Store, forms: ShardForms, names: Sequence[str], found: Columns, old: Fetched
 ) -> tuple[Pieces, Columns]:
-    """The new form of the shards names[there], and the size of each."""
-    made = _compose(store, forms, names, there, held)
-    stored = made.rows[:, 0] >= 0
-    fetched = store.fetch(names, np.ascontiguousarray(made.rows[stored]), continue_from=held)
-    rows = made.rows.copy()
+    """The new form of the shards names[found], and the size of each."""
+    composed = _compose(store, forms, names, found, old)
+    stored = composed.rows[:, 0] >= 0
+    fetched = store.fetch(names, np.ascontiguousarray(composed.rows[stored]), continue_from=old)
+    rows = composed.rows.copy()
     rows[~stored, 0] -= len(fetched.sources.buffers)
     rows[stored] = fetched.rows
-    sources = Sources(fetched.sources.files, [*fetched.sources.buffers, *made.buffers])
-    return Pieces(sources, rows, made.offsets), made.sizes()
+    sources = Sources(fetched.sources.files, [*fetched.sources.buffers, *composed.buffers])
+    return Pieces(sources, rows, composed.offsets), composed.sizes()
 
 
-def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Columns, held: Fetched) -> Composed:
+def _compose(store: Store, forms: ShardForms, names: Sequence[str], found: Columns, fetched: Fetched) -> Composed:
     """As `compose`. Reads only indexes."""
 
     def read(spans: Columns) -> Raw:
-        values = read_values(store.fetch(names, spans, continue_from=held), names, spans)
+        values = read_values(store.fetch(names, spans, continue_from=fetched), names, spans)
         lost = next((i for i, value in enumerate(values) if value is None), None)
         if lost is not None:
             raise StoreError(
@@ -223,8 +223,8 @@ def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Colum
             )
         return np.frombuffer(b"".join(value or b"" for value in values), np.uint8).reshape(len(spans), -1)
 
-    shards = np.zeros((len(there), 3), np.int64)
-    shards[:, 0], shards[:, 2] = there, held.sizes[there]
+    shards = np.zeros((len(found), 3), np.int64)
+    shards[:, 0], shards[:, 2] = found, fetched.sizes[found]
     return compose(forms, shards, Objects(names, read))
 
 
@@ -240,11 +240,11 @@ def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets:
     return since < written - _MARGIN_NS
 
 
-def _chosen(pieces: Pieces, kept: NDArray[np.bool_]) -> Pieces:
+def _chosen(pieces: Pieces, chosen: NDArray[np.bool_]) -> Pieces:
     """Only the values that are kept."""
     counts = np.diff(pieces.offsets)
-    offsets = np.concatenate(([0], np.cumsum(counts[kept])))
-    return Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[np.repeat(kept, counts)]), offsets)
+    offsets = np.concatenate(([0], np.cumsum(counts[chosen])))
+    return Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[np.repeat(chosen, counts)]), offsets)
 
 
 def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[str]) -> Moved:
@@ -254,13 +254,15 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
     grid = array.target.chunk_grid
     assert isinstance(grid, RegularGrid)
     sizes = route.store.sizes(chunks.keys)
-    there = _moved_before(route, array, chunks.keys, targets) if route.again else np.zeros(len(targets), np.bool_)
-    for at, done, size in zip(chunks.coords.tolist(), there.tolist(), sizes.tolist(), strict=True):
+    moved_before = (
+        _moved_before(route, array, chunks.keys, targets) if route.again else np.zeros(len(targets), np.bool_)
+    )
+    for at, done, size in zip(chunks.coords.tolist(), moved_before.tolist(), sizes.tolist(), strict=True):
         if not done:
             box = tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, grid.chunk_shape, strict=True))
             target[box] = source[box]
         route.report(max(size, 0))
-    return Moved.of(sizes, int(there.sum()))
+    return Moved.of(sizes, int(moved_before.sum()))
 
 
 def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:

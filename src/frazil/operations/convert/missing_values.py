@@ -27,23 +27,27 @@ class Masking(Record):
 
 def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
     """The attributes and the fill value of an array in the other dialect."""
-    attributes, kept = node.attributes, node.fill_value
-    same = Masking(attributes, kept)
+    attributes, fill_value = node.attributes, node.fill_value
+    same = Masking(attributes, fill_value)
     if node.dimension_names is None or node.dtype.kind not in MASKED_KINDS or {node.zarr_format, to} != {2, 3}:
         return same
     declared_fill = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
-    fill = _element(kept, node.dtype)
+    fill = _element(fill_value, node.dtype)
     others = {name: value for name, value in attributes.items() if name != FILL_ATTRIBUTE}
     if to == 3:
         marks = declared_fill if node.fill_is_undefined else fill
-        return same if marks is None else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, kept)
-    is_zero = not any(kept.data)  # the value of elements that were never written, where the document has null
+        return (
+            same
+            if marks is None
+            else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, fill_value)
+        )
+    is_zero = not any(fill_value.data)  # the value of elements that were never written, where the document has null
     if declared_fill is None:
-        return Masking(attributes, kept, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
+        return Masking(attributes, fill_value, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
     if _is_nan(fill) or _is_equal(declared_fill, fill):  # NaN also counts as missing
         return Masking(others, FillValue(declared_fill.tobytes(), node.dtype))
     if is_zero and node.dtype.kind != "c":
-        return Masking({**others, **_plain(declared_fill)}, kept, is_null=True)
+        return Masking({**others, **_plain(declared_fill)}, fill_value, is_null=True)
     return same
 
 
@@ -52,8 +56,8 @@ def _element(fill: FillValue, dtype: np.dtype[np.generic]) -> np.generic:
     return found
 
 
-def _is_equal(one: np.generic, other: np.generic) -> bool:
-    return bool(one == other) or (_is_nan(one) and _is_nan(other))
+def _is_equal(scalar: np.generic, other: np.generic) -> bool:
+    return bool(scalar == other) or (_is_nan(scalar) and _is_nan(other))
 
 
 def _is_nan(value: np.generic) -> bool:

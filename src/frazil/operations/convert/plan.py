@@ -13,7 +13,7 @@ from frazil.base.record import Record
 from frazil.base.reports import counted
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import Codec, resolve
 from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry
@@ -92,21 +92,21 @@ def plan_conversion(
     """nodes: all nodes of the hierarchy, or the error of a document; chunk_keys: for every new array; None: as in the old one. Raises ConversionError, with
     everything that cannot be expressed."""
     refusals = [*_entry_refusals(source)]
-    made: dict[str, Metadata] = {}
+    created: dict[str, Metadata] = {}
     arrays: dict[str, ArrayPlan] = {}
     documents: list[tuple[str, bytes]] = []
-    known: dict[str, Metadata] = {}
+    translated: dict[str, Metadata] = {}
     for path, node in nodes.items():
         if isinstance(node, FrazilError):
             refusals.append(Refusal(path, node.path, node.message))
             continue
-        known[path] = node
+        translated[path] = node
         refusals += _name_refusals(path, target)
         maker = _Maker(path, node, source, target, registry, recode, chunk_keys)
         refusals += maker.refusals
         if maker.made is None:
             continue
-        made[path] = maker.made
+        created[path] = maker.made
         if maker.value is not None:
             documents.append((target.document_key(path, maker.made), maker.value))
             beside, attributes = (
@@ -131,7 +131,7 @@ def plan_conversion(
     if entry is not None:
         documents.append(entry)
     documents.sort(key=lambda document: document[0] == target.entry_key)
-    return Plan(source, target, known, made, arrays, tuple(documents))
+    return Plan(source, target, translated, created, arrays, tuple(documents))
 
 
 def check_in_place(plan: Plan) -> None:
@@ -208,40 +208,40 @@ class _Maker:
                 if value not in ([], {}, None):
                     self._refuse(name, _unknown(layout.zarr_format))
         implicit = node.implicit and layout.implicit_groups
-        made = (
+        document = (
             node
             if same
             else GroupMetadata(attributes=node.attributes, zarr_format=layout.zarr_format, implicit=implicit)
         )
-        emitted = self._emitted(made)
+        emitted = self._emitted(document)
         if isinstance(emitted, bytes):
-            self.made, self.value = made, None if implicit else emitted
+            self.made, self.value = document, None if implicit else emitted
         else:
             self._refuse(emitted.path, emitted.message)
 
     def _array(self, node: ArrayMetadata, same: bool, recode: bool) -> None:
         for i, transformer in enumerate(node.storage_transformers):
             self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be known without it")
-        made = self._kept(node) if same else self._translated(node)
-        value = self._emitted(made)
+        document = self._kept(node) if same else self._translated(node)
+        value = self._emitted(document)
         if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
-            plain = self._with_defaults(made, node.zarr_format)
+            plain = self._with_defaults(document, node.zarr_format)
             second = value if plain is None else self._emitted(plain)
             if recode and plain is not None and isinstance(second, bytes):
-                made, value, self.way = plain, second, "recoded"
+                document, value, self.way = plain, second, "recoded"
             elif not isinstance(second, bytes) and not (second.path or "").startswith("codecs"):
                 self._refuse(second.path, second.message)
         if not isinstance(value, bytes):
             self._refuse(value.path, value.message)
             return
-        for member in _differences(made, self._read_back(made, value)):
-            reason = f"{_NAMES[made.zarr_format]} cannot express it exactly"
+        for member in _differences(document, self._read_back(document, value)):
+            reason = f"{_NAMES[document.zarr_format]} cannot express it exactly"
             if member == "data_type" and node.data_type.element != node.data_type.dtype:
-                reason = f"{_NAMES[made.zarr_format]} has no data type for elements that are {node.data_type.label}"
+                reason = f"{_NAMES[document.zarr_format]} has no data type for elements that are {node.data_type.label}"
             self._refuse(member, reason)
-        if self.way == "bytes" and made.codecs not in (node.codecs, _rewritten(node.codecs, _without_idle)):
+        if self.way == "bytes" and document.codecs not in (node.codecs, _rewritten(node.codecs, _without_idle)):
             self.way = "shard index"
-        self.made, self.value = made, value
+        self.made, self.value = document, value
 
     def _kept(self, node: ArrayMetadata) -> ArrayMetadata:
         """The array of the same dialect."""
@@ -272,14 +272,14 @@ class _Maker:
             zarr_format=to,
         )
 
-    def _with_defaults(self, made: ArrayMetadata, old: ZarrFormat) -> ArrayMetadata | None:
-        if not isinstance(made.chunk_grid, RegularGrid):
+    def _with_defaults(self, metadata: ArrayMetadata, old: ZarrFormat) -> ArrayMetadata | None:
+        if not isinstance(metadata.chunk_grid, RegularGrid):
             return None
         try:
             # chunks of Zarr v2 get other keys, so that new chunks are never confused with old ones
-            keys = DefaultKeys("/") if old == 2 and made.zarr_format == 3 else None
-            codecs = _defaults(made, made.chunk_grid, self._registry)
-            return _with(made, codecs=codecs, dimension_names=made.dimension_names, keys=keys)
+            keys = DefaultKeys("/") if old == 2 and metadata.zarr_format == 3 else None
+            codecs = _defaults(metadata, metadata.chunk_grid, self._registry)
+            return _with(metadata, codecs=codecs, dimension_names=metadata.dimension_names, keys=keys)
         except InvalidInputError:
             return None
 
@@ -394,19 +394,19 @@ def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) ->
     return tuple(codec.extension() for codec in chain)
 
 
-def _differences(made: ArrayMetadata, read: ArrayMetadata | FrazilError) -> Iterator[str]:
+def _differences(metadata: ArrayMetadata, read: ArrayMetadata | FrazilError) -> Iterator[str]:
     """Members whose meaning a document loses. Codecs are compared by kind only, not by settings such as the level."""
     if isinstance(read, FrazilError):
         yield read.path or "document"
         return
-    if made.data_type != read.data_type:
+    if metadata.data_type != read.data_type:
         yield "data_type"
-    elif made.fill_value.data != read.fill_value.data:
+    elif metadata.fill_value.data != read.fill_value.data:
         yield "fill_value"
     for name in ("shape", "chunk_grid", "chunk_key_encoding", "attributes", "dimension_names"):
-        if getattr(made, name) != getattr(read, name):
+        if getattr(metadata, name) != getattr(read, name):
             yield name
-    if [codec.name for codec in made.codecs] != [codec.name for codec in read.codecs]:
+    if [codec.name for codec in metadata.codecs] != [codec.name for codec in read.codecs]:
         yield "codecs"
 
 
@@ -462,9 +462,9 @@ def _unknown(to: ZarrFormat) -> str:
     return f"{_NAMES[to]} has no member for it"
 
 
-def _refused(refusals: list[Refusal], what: str, hint: str) -> ConversionError:
+def _refused(refusals: list[Refusal], subject: str, hint: str) -> ConversionError:
     shown = "; ".join(map(str, refusals[:_SHOWN]))
     more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-    error = ConversionError(f"{what}; nothing was written. {shown}{more}", hint=hint)
+    error = ConversionError(f"{subject}; nothing was written. {shown}{more}", hint=hint)
     error.refusals = tuple(refusals)
     return error

@@ -8,7 +8,7 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ZarrFormat
 from frazil.operations.convert.plan import Way
 
-_WAYS: dict[Way, str] = {
+_WAY_TEXTS: dict[Way, str] = {
     "bytes": "bytes as they are",
     "shard index": "bytes as they are, with another shard index",
     "recoded": "decoded and encoded again",
@@ -71,16 +71,16 @@ class Conversion(Record):
 
     def __str__(self) -> str:
         if self.in_place and not self.documents:
-            rest = f"what an interrupted conversion left {'would be' if self.dry_run else 'was'} removed"
+            leftovers = f"what an interrupted conversion left {'would be' if self.dry_run else 'was'} removed"
             idle = self.source_format == self.target_format
-            return f"{self.source} is of {_named(self.target_format)}: {'nothing is to be done' if idle else rest}"
+            return f"{self.source} is of {_named(self.target_format)}: {'nothing is to be done' if idle else leftovers}"
         verb = "would convert" if self.dry_run else "converted"
-        where = "in place" if self.in_place else f"to {self.destination}"
+        target = "in place" if self.in_place else f"to {self.destination}"
         lines = [
-            f"{verb} {self.source} from {_named(self.source_format)} to {_named(self.target_format)}, {where}",
+            f"{verb} {self.source} from {_named(self.source_format)} to {_named(self.target_format)}, {target}",
             f"  {counted(self.groups, 'group')}, {counted(len(self.arrays), 'array')}, {counted(self.documents, 'document')}",
         ]
-        for way, words in _WAYS.items():
+        for way, words in _WAY_TEXTS.items():
             arrays = [array for array in self.arrays if array.way == way]
             if arrays:
                 objects, nbytes = sum(array.objects for array in arrays), sum(array.nbytes for array in arrays)

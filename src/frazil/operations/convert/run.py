@@ -25,7 +25,7 @@ from frazil.stores.location_overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
 
-_AT_ONCE = 1024  # small objects written or erased in one call
+_BATCH = 1024  # small objects written or erased in one call
 
 _NOTHING = Moved(0, 0)
 
@@ -66,8 +66,8 @@ class Task(Record):
         for chunks in sweep:
             if straight:
                 check_chunks(route, self.plan.arrays[chunks.path], chunks)
-            there = Moved.of(self.store.sizes(chunks.keys))
-            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(there)
+            existing = Moved.of(self.store.sizes(chunks.keys))
+            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(existing)
         return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
 
     def run(self, report: Report) -> Conversion:
@@ -113,8 +113,8 @@ class Task(Record):
         return moved, sweep.stray_count
 
     def _put(self, documents: Sequence[tuple[str, bytes]]) -> None:
-        for first in range(0, len(documents), _AT_ONCE):
-            part = documents[first : first + _AT_ONCE]
+        for first in range(0, len(documents), _BATCH):
+            part = documents[first : first + _BATCH]
             self.to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
 
     def _route(self, report: Report) -> Route:
@@ -263,12 +263,12 @@ class DialectRemoval(Record):
     def _conversion(self, removed: int, *, dry_run: bool) -> Conversion:
         nodes = self.kept_nodes
         arrays = sum(isinstance(node, ArrayMetadata) for node in nodes.values())
-        where, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
+        location, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
         before = now
         if self.journal is not None:
             before = self.journal.source_format if now == self.journal.target_format else self.journal.target_format
         return Conversion(
-            where, where, before, now, True, dry_run, len(nodes) - arrays, 0, (), left_behind=0, removed=removed
+            location, location, before, now, True, dry_run, len(nodes) - arrays, 0, (), left_behind=0, removed=removed
         )
 
 
@@ -327,8 +327,8 @@ def _tops(keys: Sequence[str], root: str) -> set[str]:
 
 
 def _erase(store: Store, keys: Sequence[str]) -> None:
-    for first in range(0, len(keys), _AT_ONCE):
-        store.erase_values(keys[first : first + _AT_ONCE])
+    for first in range(0, len(keys), _BATCH):
+        store.erase_values(keys[first : first + _BATCH])
 
 
 def _changed(key: str) -> ConflictError:
@@ -342,10 +342,10 @@ def _changed(key: str) -> ConflictError:
 def _check_free(store: Store, plan: Plan) -> None:
     """Raises AlreadyExistsError for existing keys that conflict with the new dialect: an equal key, such as a chunk that a removed array left behind, a file in
     place of a folder, or a folder in place of a document."""
-    made, strays = Claims(plan.target, plan.made), list[str]()
+    claims, strays = Claims(plan.target, plan.made), list[str]()
     for _ in Sweep(store, plan.source, plan.nodes, None, strays.append):
         pass
-    found = [key for key in strays if made.meets(key)]
+    found = [key for key in strays if claims.meets(key)]
     if found:
         raise AlreadyExistsError(
             f"{len(found)} keys that belong to no node are where the new dialect would write",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from frazil.array.compiled_array import chunk_spec
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.registry import Registry
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, index_error, read_indexes
 from frazil.metadata.model import ArrayMetadata
@@ -64,7 +64,7 @@ def shard_forms(
     spec = chunk_spec(source.data_type, tuple(chunk_shape), source.fill_value)
     old = compile_chain(registry.parse_codecs(source.codecs), spec).levels
     new = compile_chain(registry.parse_codecs(target.codecs), spec).levels
-    changed = [_differ(one, other) for one, other in zip(old, new, strict=True)]
+    changed = [_differ(old_level, other) for old_level, other in zip(old, new, strict=True)]
     last = max((i for i, differs in enumerate(changed) if differs), default=-1)
     return ShardForms(tuple(zip(old, new, strict=True))[: last + 1])
 
@@ -75,13 +75,13 @@ def _differ(old: Level, new: Level) -> bool:
 
 def _same_table(old: Level, new: Level) -> bool:
     """Whether both write the table of an index as the same bytes, without the checksums behind it."""
-    one, other = old.index_codecs, new.index_codecs
+    old_codecs, other = old.index_codecs, new.index_codecs
     return (
-        one.plain
+        old_codecs.plain
         and other.plain
-        and isinstance(one.serializer, Bytes)
+        and isinstance(old_codecs.serializer, Bytes)
         and isinstance(other.serializer, Bytes)
-        and one.serializer.endian == other.serializer.endian
+        and old_codecs.serializer.endian == other.serializer.endian
     )
 
 
@@ -122,8 +122,8 @@ def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
 def _with_index(shards: Columns, level: Level, table: Columns) -> Composed:
     """Each object with a new index behind its bytes."""
     whole = InnerChunks(np.arange(len(shards)), np.full(len(shards), -1, np.int64), shards)
-    made = assemble(level, whole, table, -1, starts=np.zeros(len(shards), np.int64))
-    return Composed(made.rows, made.offsets, (made.indexes,))
+    assembled = assemble(level, whole, table, -1, starts=np.zeros(len(shards), np.int64))
+    return Composed(assembled.rows, assembled.offsets, (assembled.indexes,))
 
 
 def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns, objects: Objects) -> Composed:
@@ -133,5 +133,5 @@ def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns
     inner = np.stack((shards[outer, 0], shards[outer, 1] + entries[:, 0], entries[:, 1]), axis=1)
     rows, offsets, buffers = compose(below, inner, objects)
     chunks = InnerChunks(outer, number, rows, offsets, entries[:, 0])
-    made = assemble(new, chunks, np.full_like(table, -1), -1 - len(buffers))
-    return Composed(made.rows, made.offsets, (*buffers, made.indexes))
+    assembled = assemble(new, chunks, np.full_like(table, -1), -1 - len(buffers))
+    return Composed(assembled.rows, assembled.offsets, (*buffers, assembled.indexes))

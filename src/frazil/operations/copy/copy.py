@@ -37,7 +37,7 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
-_AT_ONCE: Final = 1024  # references read or written in one call
+_BATCH: Final = 1024  # references read or written in one call
 
 
 def copy(
@@ -143,17 +143,17 @@ def _check_stores(store: Store, to_store: Store) -> None:
     can = to_store.capabilities
     if not can.writable or not can.erasable:
         raise ReadOnlyError(f"{to_store} can only be read", hint="open it for writing, or choose another destination")
-    for one, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
-        if not one.capabilities.listable:
+    for checked, hint in ((store, "copy it from a location"), (to_store, "copy to a location")):
+        if not checked.capabilities.listable:
             raise StoreError(
-                f"{one!r} cannot be listed, so that its content is unknown", hint=f"{hint} that can be listed"
+                f"{checked!r} cannot be listed, so that its content is unknown", hint=f"{hint} that can be listed"
             )
 
 
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
-    what = "an interrupted copy of something else is there" if is_copy else "something already exists"
+    message = "an interrupted copy of something else is there" if is_copy else "something already exists"
     return AlreadyExistsError(
-        f"{what} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
+        f"{message} in {store}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
     )
 
 
@@ -227,8 +227,8 @@ def _listed(route: Route) -> Iterator[Merged]:
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     needs_digests = route.verify and not route.store.capabilities.direct
     pages = route.store.list_pages(route.root, details=route.again or needs_digests)
-    there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
-    for part in merge(pages, there, route.root, route.to_root, timed=timed):
+    existing = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
+    for part in merge(pages, existing, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
 
 
@@ -258,8 +258,8 @@ def _references(route: Route) -> dict[str, bytes]:
 def _values(store: Store, root: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for names in names_below(store, root + REFS):
-        for low in range(0, len(names), _AT_ONCE):
-            part = [REFS + name for name in names[low : low + _AT_ONCE]]
+        for low in range(0, len(names), _BATCH):
+            part = [REFS + name for name in names[low : low + _BATCH]]
             values = store.get_many([root + name for name in part], largest=None)
             found.update((name, value) for name, value in zip(part, values, strict=True) if value is not None)
     return found
@@ -268,8 +268,8 @@ def _values(store: Store, root: str) -> dict[str, bytes]:
 def _write_references(route: Route, references: dict[str, bytes], report: Callable[[int], object]) -> Done:
     done = Done()
     for group in in_order(references):
-        for low in range(0, len(group), _AT_ONCE):
-            part = group[low : low + _AT_ONCE]
+        for low in range(0, len(group), _BATCH):
+            part = group[low : low + _BATCH]
             values = [references[name] for name in part]
             route.to_store.put_many([route.to_root + name for name in part], pieces_of(values), [ANY] * len(part))
             done = done.plus(Done(len(part), sum(map(len, values))))

@@ -21,7 +21,7 @@ else:
     entry_point = LateModule("frazil.metadata.draft.entry_point")
     draft_layout = LateModule("frazil.metadata.draft.layout")
 
-_AT_ONCE: Final = 1024  # documents read in one call
+_BATCH: Final = 1024  # documents read in one call
 _DOCUMENTS: Final = "meta/"  # below the root of a hierarchy of the draft
 
 
@@ -34,8 +34,8 @@ def complete_documents(store: Store, root: str, names: Sequence[str]) -> None:
     found = {name for name in names if name.endswith(DOCUMENT_NAME)}
     layouts: dict[str, draft_layout.DraftLayout | None] = {}
     drafted = [(name, layout) for name in names if (layout := _layout_of(store, root, name, found, layouts))]
-    for low in range(0, len(drafted), _AT_ONCE):
-        part = drafted[low : low + _AT_ONCE]
+    for low in range(0, len(drafted), _BATCH):
+        part = drafted[low : low + _BATCH]
         values = store.get_many([root + name for name, _ in part])
         for (name, layout), value in zip(part, values, strict=True):
             completed = None if value is None else _completed(layout, root + name, value)
@@ -83,7 +83,7 @@ def _completed(layout: draft_layout.DraftLayout, key: str, value: bytes) -> byte
     """The document with all members; None if it has them, or is unreadable."""
     decode = layout.entry_point.encoding.decode
     try:
-        made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))
-        return None if decode(made) == decode(value) else made
+        emitted = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))
+        return None if decode(emitted) == decode(value) else emitted
     except FrazilError:
         return None

@@ -92,12 +92,12 @@ def erase_journal(store: Store, root: str, journal: Journal) -> None:
     """Removes the journal of this run, in any state; the run is then finished. Raises AlreadyExistsError where another run took over: it may have removed keys
     of this run."""
     key = root + JOURNAL_NAME
-    there = store.get_versioned(key)
-    found = None if there is None else parse_journal(there[0])
-    if there is None or (found is not None and found._replace(state=journal.state) != journal):
+    stored = store.get_versioned(key)
+    found = None if stored is None else parse_journal(stored[0])
+    if stored is None or (found is not None and found._replace(state=journal.state) != journal):
         raise _in_use_error(store, root)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
-    if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
+    if isinstance(store.erase_many([key], [stored[1] if conditional else ANY])[0], Changed):
         raise _in_use_error(store, root)
 
 

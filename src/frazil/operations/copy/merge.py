@@ -46,10 +46,10 @@ def merge(
         yield Merged([], [following[0], *(name for name, _ in coming)])
 
 
-def with_found(pairs: Sequence[Pair], there: Iterable[Page], to_root: str) -> list[Pair]:
+def with_found(pairs: Sequence[Pair], existing: Iterable[Page], to_root: str) -> list[Pair]:
     """Pairs, sorted by name, with the facts of a later listing of the destination, which begins at the first name or before it. Pages are taken up to the last
     name."""
-    rows = chain.from_iterable(_rows(page, to_root, False) for page in there)
+    rows = chain.from_iterable(_rows(page, to_root, False) for page in existing)
     facts = dict(takewhile(lambda row: row[0] <= pairs[-1].name, rows))
     return [pair._replace(found=facts.get(pair.name)) for pair in pairs]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
     futures = LateModule("concurrent.futures")
 
-_AT_ONCE: Final = 1024  # keys erased in one call
+_BATCH: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for reads, others write
 
 
@@ -87,11 +87,13 @@ class CopyThreads:
         route = self._route
         sizes = self._carry_out(self._copy, pairs)
         if route.verify:
-            kept = [pair._replace(found=None) for pair in pairs if sizes.get(pair.name, 0) >= 0]
-            if listed and kept and not route.to_store.capabilities.direct:
-                after = route.to_root + kept[0].name[:-1]
-                kept = with_found(kept, route.to_store.list_pages(route.to_root, after, details=True), route.to_root)
-            sizes |= self._carry_out(self._verified, kept)
+            unchanged = [pair._replace(found=None) for pair in pairs if sizes.get(pair.name, 0) >= 0]
+            if listed and unchanged and not route.to_store.capabilities.direct:
+                after = route.to_root + unchanged[0].name[:-1]
+                unchanged = with_found(
+                    unchanged, route.to_store.list_pages(route.to_root, after, details=True), route.to_root
+                )
+            sizes |= self._carry_out(self._verified, unchanged)
         copied = [size for size in sizes.values() if size >= 0]
         return Done(len(copied), sum(copied), len(pairs) - len(sizes))
 
@@ -182,13 +184,13 @@ def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
 
 def _md5(store: Store, key: str, limit: int) -> bytes | None:
     """The digest of a value, in hexadecimal digits; None if the value is replaced meanwhile."""
-    made = hashlib.md5(usedforsecurity=False)
+    digest = hashlib.md5(usedforsecurity=False)
     try:
         for piece in pieces_of_object(store, key, store.fetch([key], NO_SPANS), limit):
-            made.update(piece)
+            digest.update(piece)
     except ConflictError:
         return None
-    return made.hexdigest().encode()
+    return digest.hexdigest().encode()
 
 
 def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit: int) -> bool:
@@ -214,7 +216,7 @@ def names_below(store: Store, root: str) -> Iterator[list[str]]:
 
 def erase_names(store: Store, root: str, names: Sequence[str]) -> int:
     """Removes keys. Returns their number."""
-    for low in range(0, len(names), _AT_ONCE):
-        part = [root + name for name in names[low : low + _AT_ONCE]]
+    for low in range(0, len(names), _BATCH):
+        part = [root + name for name in names[low : low + _BATCH]]
         store.erase_many(part, [ANY] * len(part))
     return len(names)

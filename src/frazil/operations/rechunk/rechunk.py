@@ -128,9 +128,9 @@ def prepare_rechunk(
             hint="choose another destination, and copy the array from there with frazil.copy",
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
-    origin = named[0] or _origin(array)
+    origin = named[0] or _source_digest(array)
     names = named[0] or shown(array.store, array.path and f"{array.path}/"), named[1] or shown(store, root)
-    plan, journal, held, replaces = (
+    plan, journal, version, replaces = (
         _plan(array, metadata),
         Journal(_with_documents(origin, array, metadata)),
         ABSENT,
@@ -158,9 +158,9 @@ def prepare_rechunk(
         if own.source == held_by_source:
             plan, done = _of_state(own.state, plan)
         journal = journal._replace(state=_state(plan, done))
-    held = ABSENT if found is None or found[1] is None else found[1]
+    version = ABSENT if found is None or found[1] is None else found[1]
     journal = journal._replace(run=secrets.token_hex(8), source=held_by_source)
-    return RechunkTask(array, location, to, store, root, metadata, plan, journal, held, names, replaces)
+    return RechunkTask(array, location, to, store, root, metadata, plan, journal, version, names, replaces)
 
 
 class RechunkTask(Record):
@@ -199,12 +199,12 @@ class RechunkTask(Record):
             )
             self._write(target, report, None, None, ended)
             return self._report(time.monotonic() - begun)
-        store, root, journal, held = self.store, self.root, self.journal, self.held
+        store, root, journal, journal_version = self.store, self.root, self.journal, self.held
         if self.replaces:
-            version = put_journal(store, root, journal._replace(emptying=True), held)
-            held = version if version is not None else held
+            version = put_journal(store, root, journal._replace(emptying=True), journal_version)
+            journal_version = version if version is not None else journal_version
             empty_destination(store, root)
-        version = put_journal(store, root, journal, held)
+        version = put_journal(store, root, journal, journal_version)
         try:
             if not journal.state:
                 require_only_journal(store, root)
@@ -234,10 +234,12 @@ class RechunkTask(Record):
         writes in flight: clients of remote stores hold up to twice as much, and release memory with a delay."""
         eighth = self.array._location.runtime.checked().bytes_in_flight // 8
         if journal is None:
-            target = Array(target._location._replace(runtime=_limited(target, eighth)), target.metadata)
+            target = Array(target._location._replace(runtime=_runtime_within(target, eighth)), target.metadata)
         else:
-            target = Array(target._location._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
-        done = _done(journal)
+            target = Array(
+                target._location._replace(runtime=_runtime_within(target, eighth)), self.metadata, documented=False
+            )
+        done = _slabs_done(journal)
         prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
         for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch, ended=ended):
             target[slab.box] = slab.values
@@ -251,10 +253,10 @@ class RechunkTask(Record):
         node_location = self._node_location()
         nodes = {node_location.path: self.metadata}
         above = sorted(ancestors(node_location.path))
-        there = find_nodes(node_location, above) if above else {}
-        check_above(nodes, there)
-        drop_copies(node_location, there)
-        create_groups(node_location, [path for path in above if path not in there], nodes)
+        existing = find_nodes(node_location, above) if above else {}
+        check_above(nodes, existing)
+        drop_copies(node_location, existing)
+        create_groups(node_location, [path for path in above if path not in existing], nodes)
         key = node_location.layout.document_key(node_location.path, ArrayMetadata)
         expect = ABSENT if self.store.capabilities.expects else None
         document = node_location.layout.emit(self.metadata)
@@ -266,15 +268,15 @@ class RechunkTask(Record):
 
     def _report(self, seconds: float, *, dry_run: bool = False) -> Rechunked:
         array = self.array
-        made = Array(self._node_location()._replace(nodes=None), self.metadata, documented=False)
+        created = Array(self._node_location()._replace(nodes=None), self.metadata, documented=False)
         return Rechunked(
             *self.names,
             array.shape,
-            made.chunks,
-            made.shards,
+            created.chunks,
+            created.shards,
             array.nbytes,
             self.plan.slab_count,
-            _done(self.journal),
+            _slabs_done(self.journal),
             self.plan.nbytes,
             self.plan.reads(array.chunks),
             seconds,
@@ -282,7 +284,7 @@ class RechunkTask(Record):
         )
 
 
-def _limited(array: Array, nbytes: int) -> Runtime:
+def _runtime_within(array: Array, nbytes: int) -> Runtime:
     return array._location.runtime._replace(bytes_in_flight=max(1, nbytes))
 
 
@@ -318,9 +320,9 @@ def _check_location(store: Store, root: str) -> None:
         )
     above = sorted(ancestors(path))
     if above:
-        there = find_nodes(node_location, above)
-        check_above([path], there)
-        refuse_hidden(store, node_location.layout, set(above) - there.keys())
+        existing = find_nodes(node_location, above)
+        check_above([path], existing)
+        refuse_hidden(store, node_location.layout, set(above) - existing.keys())
 
 
 # --- metadata and plan -----------------------------------------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ def _check_location(store: Store, root: str) -> None:
 
 def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs: object) -> ArrayMetadata:
     """The metadata of the new array. Raises MetadataError, which names the argument."""
-    made = create_array(
+    created = create_array(
         MemoryStore(),
         shape=array.shape,
         dtype=array.metadata.data_type,
@@ -341,7 +343,7 @@ def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs:
         registry=array._location.registry,
         zarr_format=3,
     )
-    return made.metadata
+    return created.metadata
 
 
 def _is_same(value: object) -> bool:
@@ -350,13 +352,13 @@ def _is_same(value: object) -> bool:
 
 def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
     """Arguments of create_array for an array with this metadata in a session."""
-    made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
+    planned = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
     return {
         "shape": metadata.shape,
         "dtype": metadata.data_type,
-        "chunks": made.chunks,
-        "shards": made.shards,
-        "codecs": list(made.codecs),
+        "chunks": planned.chunks,
+        "shards": planned.shards,
+        "codecs": list(planned.codecs),
         "fill_value": metadata.fill_value,
         "attributes": metadata.attributes,
         "dimension_names": metadata.dimension_names,
@@ -369,19 +371,23 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
     ones.
 
     A source chunk that is decoded whole may be larger than this half: then slabs may be as large."""
-    made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
+    planned = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
     inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
     if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
         half = max(half, inner.nbytes)
-    arguments = array.shape, element_nbytes(array), grid_extents(made), array.chunks
-    one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
-    return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
+    arguments = array.shape, element_nbytes(array), grid_extents(planned), array.chunks
+    whole_budget, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
+    return (
+        two
+        if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * whole_budget.reads(array.chunks)
+        else whole_budget
+    )
 
 
 # --- the journal --------------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(array: Array) -> str:
+def _source_digest(array: Array) -> str:
     """The source as a text that is the same in another process."""
     nodes = array._location.nodes
     if nodes is not None:
@@ -427,7 +433,7 @@ def _state(plan: SlabPlan, done: int) -> dict[str, Json]:
     return {"slabs": done, "axis": plan.axis, "column": list(plan.column), "nbytes": plan.nbytes}
 
 
-def _done(journal: Journal | None) -> int:
+def _slabs_done(journal: Journal | None) -> int:
     done = 0 if journal is None else journal.state.get("slabs", 0)
     return done if isinstance(done, int) else 0
 

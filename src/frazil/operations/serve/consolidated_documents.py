@@ -58,16 +58,16 @@ class ConsolidatedDocuments:
         if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
             return None
         if not isinstance(store, NodeStore):
-            return self._made(store, key)
+            return self._current_document(store, key)
         cache = self._cache
         location = (key, store.nodes.version)
         if location not in cache:
             if len(cache) >= _REMEMBERED:
                 self._cache = cache = {}
-            cache[location] = self._made(store, key)
+            cache[location] = self._current_document(store, key)
         return cache[location]
 
-    def _made(self, store: Store, key: str) -> bytes | None:
+    def _current_document(self, store: Store, key: str) -> bytes | None:
         """The document: a recent one, or one that is made now, by this thread or by another that began after this call."""
         came = self._begun
         path, name = split(key)
@@ -78,26 +78,26 @@ class ConsolidatedDocuments:
             group = find_node(location)
             if not isinstance(group, GroupMetadata):
                 return None
-            made = self._usable(store, key, group, came)
-            if made is not None:
-                return made.document
+            document = self._usable(store, key, group, came)
+            if document is not None:
+                return document.document
             with self._listing:
-                made = self._usable(store, key, group, came)
-                if made is None:
+                document = self._usable(store, key, group, came)
+                if document is None:
                     self._begun = number = self._begun + 1
-                    made = _Made(number, store, group, _document(location, group, name), self._clock())
-                    kept = {} if len(self._recent) >= _REMEMBERED else self._recent
-                    self._recent = {**kept, key: made}
-                return made.document
+                    document = _Made(number, store, group, _document(location, group, name), self._clock())
+                    recent = {} if len(self._recent) >= _REMEMBERED else self._recent
+                    self._recent = {**recent, key: document}
+                return document.document
         except (DataError, InvalidInputError):
             return None
 
     def _usable(self, store: Store, key: str, group: GroupMetadata, came: int) -> _Made | None:
         """A document of the unchanged group that was begun after number `came`, or finished within the last `every` seconds."""
-        made = self._recent.get(key)
-        if made is None or made.store is not store or made.group != group:
+        document = self._recent.get(key)
+        if document is None or document.store is not store or document.group != group:
             return None
-        return made if made.number > came or self._clock() < made.moment + self._every else None
+        return document if document.number > came or self._clock() < document.moment + self._every else None
 
 
 def _document(location: NodeLocation, group: GroupMetadata, name: str) -> bytes | None:

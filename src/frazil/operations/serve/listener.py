@@ -165,13 +165,13 @@ class Listener(ThreadingHTTPServer):
             connection = next(iter(self._idle), None)
             if connection is not None:
                 del self._idle[connection]
-                _cut(connection)
+                _shut_down(connection)
 
     def cut_connections(self) -> None:
         """Ends all connections; their threads close them."""
         with self._lock:
             for connection in self._connections:
-                _cut(connection)
+                _shut_down(connection)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Reports an error in a line instead of a traceback; nothing for a lost connection. An error of the report does not end the server."""
@@ -181,7 +181,7 @@ class Listener(ThreadingHTTPServer):
                 self.served.failed(error)
 
 
-def _cut(connection: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:  # it has already ended
@@ -206,13 +206,13 @@ class _Connection(BaseHTTPRequestHandler):
             if not self.raw_requestline:
                 self.close_connection = True
             elif len(self.raw_requestline) > _LONGEST_LINE:
-                self._last(refusal(414, "the address is too long"))
+                self._send_last(refusal(414, "the address is too long"))
             elif self._parse_head():
                 self.server.wait_ends(self.connection)
                 self._answer()
             self.wfile.flush()
             if self._unread:
-                self._take_the_rest()
+                self._drain()
         except OSError:  # the client is gone, or too slow
             self.close_connection = True
 
@@ -224,7 +224,7 @@ class _Connection(BaseHTTPRequestHandler):
             if line in {b"\r\n", b"\n"} or len(line) > _LONGEST_HEADER:
                 break
         if _STRAY.search(self.raw_requestline) or any(_STRAY.search(line) for line in lines):
-            self._last(refusal(400, "a line has a forbidden byte"))
+            self._send_last(refusal(400, "a line has a forbidden byte"))
             return False
         connection, self.rfile = self.rfile, BytesIO(b"".join(lines))
         try:
@@ -241,10 +241,10 @@ class _Connection(BaseHTTPRequestHandler):
                 True  # bodies are ignored, and the beginning of the next request is not searched for
             )
         if self.headers.defects or self.headers.get_payload():  # a line that is not a header
-            self._last(refusal(400, "a header is malformed"))
+            self._send_last(refusal(400, "a header is malformed"))
             return
         answer, pieces = served.answer(
-            self.command, self.path, self.headers.items(), needs_host=modern, is_own=self._is_own
+            self.command, self.path, self.headers.items(), needs_host=modern, is_own=self._is_served_host
         )
         if answer.status == 400:  # the start of the next request is unknown
             self.close_connection = self._unread = True
@@ -263,7 +263,7 @@ class _Connection(BaseHTTPRequestHandler):
                 return
             self.wfile.write(piece)
 
-    def _is_own(self, host: str) -> bool:
+    def _is_served_host(self, host: str) -> bool:
         assert isinstance(self.server, Listener)
         local, port = self.connection.getsockname()[:2]
         return self.server.hosts.has(host, str(local), int(port))
@@ -277,20 +277,20 @@ class _Connection(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
 
-    def _last(self, answer: Answer) -> None:
+    def _send_last(self, answer: Answer) -> None:
         """Sends the last answer of a connection, as later bytes cannot be interpreted."""
         self.close_connection = self._unread = True
         self.request_version = self.protocol_version
         self._send(answer)
         self.wfile.write(answer.text)
 
-    def _take_the_rest(self) -> None:
+    def _drain(self) -> None:
         """Reads a limited part of the bytes that the client still sends: if a connection is closed with unread bytes, it is reset, and the answer is lost."""
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_REST_SECONDS)
-        rest = _LONGEST_REST
-        while rest > 0 and (taken := len(self.connection.recv(2**16))):
-            rest -= taken
+        remaining = _LONGEST_REST
+        while remaining > 0 and (received := len(self.connection.recv(2**16))):
+            remaining -= received
 
     def version_string(self) -> str:
         """The value of the header Server, without versions."""
@@ -298,7 +298,7 @@ class _Connection(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuses a request that the base class cannot parse, with an answer like others."""
-        self._last(refusal(int(code), "the request is malformed"))
+        self._send_last(refusal(int(code), "the request is malformed"))
 
     def handle_expect_100(self) -> bool:
         """Sends no "100 Continue": the final answer comes next."""

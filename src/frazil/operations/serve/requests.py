@@ -157,14 +157,14 @@ def _is_misspelt(name: str) -> bool:
     if name.startswith("x-"):
         return False
     letters = _letters(name)
-    return any(_is_near(letters, _letters(framing_header)) for framing_header in _FRAMING)
+    return any(_is_similar(letters, _letters(framing_header)) for framing_header in _FRAMING)
 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name if letter.isalpha())
 
 
-def _is_near(text: str, expected: str) -> bool:
+def _is_similar(text: str, expected: str) -> bool:
     """Whether at most two letters must be replaced, inserted or removed to convert one text to the other."""
     if abs(len(text) - len(expected)) > _MISSPELT:
         return False
@@ -262,17 +262,17 @@ def with_cors(answer: Answer, origin: str | None, allowed: Collection[str]) -> A
     if not allowed:
         return answer._replace(headers=(*answer.headers, *_OWN_PAGES))
     varies = tuple(value for name, value in answer.headers if name == "Vary")
-    kept = tuple(header for header in answer.headers if header[0] != "Vary")
+    headers = tuple(header for header in answer.headers if header[0] != "Vary")
     vary = (
         ()
         if "*" in allowed and not varies
         else (("Vary", ", ".join([*varies, *(() if "*" in allowed else ["Origin"])])),)
     )
     if "*" not in allowed and (origin is None or origin not in allowed):
-        return answer._replace(headers=(*kept, *vary, *_OWN_PAGES))
+        return answer._replace(headers=(*headers, *vary, *_OWN_PAGES))
     leave = ("Access-Control-Allow-Origin", "*" if "*" in allowed else origin or "")
     more = _PREFLIGHT if answer.status == 204 else ()
-    return answer._replace(headers=(*kept, *vary, leave, *_SHARED, *more))
+    return answer._replace(headers=(*headers, *vary, leave, *_SHARED, *more))
 
 
 # --- answers -------------------------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class ArrayKeys(Record):
     ndim: int
 
     def has(self, key: str) -> bool:
-        return not self.encodings or any(one.decode(key, self.ndim) is not None for one in self.encodings)
+        return not self.encodings or any(encoding.decode(key, self.ndim) is not None for encoding in self.encodings)
 
 
 def array_keys(document: str, value: bytes) -> ArrayKeys | None:
@@ -125,7 +125,7 @@ def _final_encodings(entry: object) -> tuple[SeparatedKeys, ...]:
 
 def _with_separator(kind: type[SeparatedKeys], separator: object) -> tuple[SeparatedKeys, ...]:
     """An encoding with this separator; with each possible one if none is given, as writers of Zarr v2 left it out."""
-    return tuple(kind(one) for one in SEPARATORS if separator is None or one == separator)
+    return tuple(kind(candidate) for candidate in SEPARATORS if separator is None or candidate == separator)
 
 
 def _is_document(key: str) -> bool:

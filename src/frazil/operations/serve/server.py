@@ -244,7 +244,7 @@ class _Served(Record):
             store = self.source()
             return (self._page(store, request.key), iter(())) if request.page else self._value(store, request)
         except Exception as error:
-            if _cannot_be(key, error):
+            if _is_impossible_key(key, error):
                 return refusal(400, "the address is not a key of this store"), iter(())
             if _leaves_folder(error):
                 return not_found(), iter(())
@@ -319,7 +319,7 @@ def _leaves_folder(error: Exception) -> bool:
     return isinstance(error, StoreError) and error.errno in {ELOOP, EXDEV}
 
 
-def _cannot_be(key: str, error: Exception) -> bool:
+def _is_impossible_key(key: str, error: Exception) -> bool:
     """Whether an error means that the store can never hold a key."""
     if not isinstance(error, FrazilError) or error.key != key:
         return False

@@ -22,7 +22,7 @@ from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import FOUND, Columns
 
 Path = tuple[int, ...]
-_AT_ONCE = 256  # shards of one request to the store
+_BATCH = 256  # shards of one request to the store
 
 
 class Blob(Record):
@@ -91,7 +91,7 @@ def _tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[Shard
         for key in keys:
             yield _decoded_table(store, key, level)
         return
-    page = max(1, min(_AT_ONCE, max_bytes // (level.index_codecs.nbytes + 16 * level.total)))
+    page = max(1, min(_BATCH, max_bytes // (level.index_codecs.nbytes + 16 * level.total)))
     for low in range(0, len(keys), page):
         part = keys[low : low + page]
         try:
@@ -101,7 +101,7 @@ def _tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[Shard
                 try:
                     yield from _fetched_tables(store, [key], level)
                 except StoreError as error:
-                    yield ShardTable(-1, error=_named(error, key))
+                    yield ShardTable(-1, error=_with_key(error, key))
 
 
 def _fetched_tables(store: Store, keys: Sequence[str], level: Level) -> Iterator[ShardTable]:
@@ -131,7 +131,7 @@ def _decoded_table(store: Store, key: str, level: Level) -> ShardTable:
     try:
         data = store.get(key)
     except StoreError as error:
-        return ShardTable(-1, error=_named(error, key))
+        return ShardTable(-1, error=_with_key(error, key))
     return ShardTable(-1) if data is None else _decoded(level, data, key)
 
 
@@ -142,13 +142,13 @@ def _decoded(level: Level, data: bytes, key: str) -> ShardTable:
         for codec in reversed(level.after):
             data = run_decode(codec, data, level.bound)
     except DataError as error:
-        return ShardTable(size, error=_named(error, key))
+        return ShardTable(size, error=_with_key(error, key))
     start, length = level.index_span
     index = data[start:] if start < 0 else data[:length]
-    return _parsed(level, index, len(data), _held(data), key)._replace(size=size)
+    return _parsed(level, index, len(data), _blob_in_memory(data), key)._replace(size=size)
 
 
-def _held(data: bytes) -> Blob:
+def _blob_in_memory(data: bytes) -> Blob:
     return Blob(0, len(data), lambda spans: [data[start : start + length] for start, length in spans])
 
 
@@ -156,10 +156,10 @@ def _parsed(level: Level, data: bytes, size: int, blob: Blob, key: str) -> Shard
     try:
         return ShardTable(size, read_index(level, data, size), blob)
     except FrazilError as error:
-        return ShardTable(size, None, blob, _named(error, key))
+        return ShardTable(size, None, blob, _with_key(error, key))
 
 
-def _named(error: FrazilError, key: str) -> FrazilError:
+def _with_key(error: FrazilError, key: str) -> FrazilError:
     error.key = error.key or key
     return error
 
@@ -188,7 +188,7 @@ def _inner_tables(level: Level, blob: Blob, spans: list[tuple[int, int]], key: s
     try:
         parts = blob.read(index_spans if level.addressable else spans)
     except StoreError as error:
-        return [ShardTable(-1, error=_named(error, key))] * len(spans)
+        return [ShardTable(-1, error=_with_key(error, key))] * len(spans)
     if not level.addressable:
         return [_decoded(level, data, key) for data in parts]
     return [

@@ -59,8 +59,8 @@ def _boxes(array: Array, coords: Columns, max_bytes: int) -> Iterator[Box]:
         low = high
 
 
-def _follows(one: Columns, other: Columns) -> bool:
-    return bool((one[:-1] == other[:-1]).all()) and bool(one[-1] + 1 == other[-1])
+def _follows(box: Columns, other: Columns) -> bool:
+    return bool((box[:-1] == other[:-1]).all()) and bool(box[-1] + 1 == other[-1])
 
 
 def _faults(array: Array, box: Box) -> Iterator[Problem]:

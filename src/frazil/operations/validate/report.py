@@ -31,9 +31,11 @@ class Problem(Record):
         return known_members(self._asdict())
 
     def __str__(self) -> str:
-        where = [f"key {self.key}"] if self.key is not None else []
-        where += [f"chunk {self.chunk}"] if self.chunk is not None else []
-        return one_line(f"{self.kind}: /{self.path}: {self.message}" + (f" ({', '.join(where)})" if where else ""))
+        location = [f"key {self.key}"] if self.key is not None else []
+        location += [f"chunk {self.chunk}"] if self.chunk is not None else []
+        return one_line(
+            f"{self.kind}: /{self.path}: {self.message}" + (f" ({', '.join(location)})" if location else "")
+        )
 
 
 class Validation(Record):
@@ -67,7 +69,9 @@ class Validation(Record):
         """The same, as JSON, with "ok"."""
         fields = {name: value for name, value in self._asdict().items() if name not in ("problems", "repaired")}
         found = {"problems": self.problems, "repaired": self.repaired}
-        return {"ok": self.ok, **fields} | {name: [one.to_json() for one in some] for name, some in found.items()}
+        return {"ok": self.ok, **fields} | {
+            name: [problem.to_json() for problem in some] for name, some in found.items()
+        }
 
     def __repr__(self) -> str:
         """The text that print shows, for use at a prompt."""

@@ -35,7 +35,7 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page
 
-_LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
+_BATCH = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
 _MENDS = "`frazil validate --repair` restores it"
@@ -158,8 +158,8 @@ class _Run:
         if not self._top.store.capabilities.listable:
             for path, array in arrays.items():
                 for coords in _grid_pages(array):
-                    there = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
-                    self._check_objects(path, array, coords[there])
+                    exists = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
+                    self._check_objects(path, array, coords[exists])
             return
         for path, coords in self._sweep(nodes):
             if path in arrays:
@@ -249,9 +249,11 @@ class _Run:
                 if found.error is not None:
                     good[row] = False
                     problem = problem_of("index" if isinstance(found.error, DataError) else "store", found.error, path)
-                    self._found.add(problem._replace(chunk=chunk, message=_within(problem.message, numbers)))
+                    self._found.add(
+                        problem._replace(chunk=chunk, message=_with_shard_numbers(problem.message, numbers))
+                    )
                 elif found.table is not None and (overlap := _overlaps(found.table)) is not None:
-                    self._found.add(Problem("overlap", _within(overlap, numbers), path, keys[row], chunk))
+                    self._found.add(Problem("overlap", _with_shard_numbers(overlap, numbers), path, keys[row], chunk))
         return good
 
     def _copied(
@@ -278,8 +280,8 @@ class _Run:
         """The keys of shards that are torn and are not repaired; and of shards that may have been copied while torn, which is the case if their index is
         unreadable."""
         torn, copied, store = set[str](), set[str](), chunk_store(array)
-        for low in range(0, len(keys), _LOOKED_UP):
-            part = keys[low : low + _LOOKED_UP]
+        for low in range(0, len(keys), _BATCH):
+            part = keys[low : low + _BATCH]
             found, others = torn_keys(store, part)
             torn.update(restore_keys(store, part) if self._repair else found)
             copied.update(others)
@@ -293,7 +295,7 @@ class _Run:
         return set() if self._repair else torn, copied
 
 
-def _within(message: str, numbers: Sequence[int]) -> str:
+def _with_shard_numbers(message: str, numbers: Sequence[int]) -> str:
     """The message with the numbers of the inner shards that it is about, from the outermost on."""
     return message if not numbers else f"{message}; in the inner shard number {', '.join(map(str, numbers))}"
 
@@ -343,5 +345,5 @@ def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Colu
 def _grid_pages(array: Array) -> Iterator[Columns]:
     """All locations of the array's grid, in pages."""
     locations = product(*map(range, array.metadata.grid_shape))
-    while page := list(islice(locations, _LOOKED_UP)):
+    while page := list(islice(locations, _BATCH)):
         yield np.array(page, np.int64).reshape(len(page), array.ndim)

@@ -42,7 +42,7 @@ def caption(view: Window, decode: Decode | None = None) -> Caption:
     A coordinate that cannot be decoded is left out; all are left out if a document of one breaks the rules. The axes then show positions. Raises StoreError."""
     names = _dimension_names(view.array)
     arrays = _coordinates(view.array, names)
-    axes = {kept: _axis(view, kept, names[kept], arrays.get(kept), decode) for kept in view.kept}
+    axes = {axis: _axis(view, axis, names[axis], arrays.get(axis), decode) for axis in view.kept}
     locations = []
     for dimension, picks in enumerate(view.picks):
         if dimension not in view.kept and names[dimension] is not None:

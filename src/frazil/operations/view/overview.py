@@ -150,9 +150,9 @@ def _add(
             counts[square, across] += (stop - start) * np.diff(first, append=values.shape[1])
         else:
             shown = _shown(part, hide)
-            there = np.isfinite(shown)
-            down = np.add.reduce(shown, axis=0, where=there)
-            counts[square, across] += np.add.reduceat(np.add.reduce(there, axis=0, dtype=np.float64), first)
+            finite = np.isfinite(shown)
+            down = np.add.reduce(shown, axis=0, where=finite)
+            counts[square, across] += np.add.reduceat(np.add.reduce(finite, axis=0, dtype=np.float64), first)
         sums[square, across] += np.add.reduceat(down, first)
         start = stop
 

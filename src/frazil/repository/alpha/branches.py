@@ -74,7 +74,7 @@ def read_tip(files: Files, branch: str, last: Tip | None = None) -> Tip | None:
            looked up. If its own file is gone or differs, the branch was created again, and `last` is ignored
     Raises InvalidInputError for an invalid name of a branch, FormatError, StoreError."""
     if last is not None and last.branch == branch:
-        same, following = _own_and_next(files, last)
+        same, following = _read_own_and_next(files, last)
         if same:
             return last if following is None else _latest(files, last, following)
     check_name("branch", branch)
@@ -101,7 +101,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
 
     Raises ConflictError if the file of `tip` is gone or differs: then the branch was removed and created again, and no file may be written after it;
     FormatError if the next file is invalid; StoreError."""
-    same, following = _own_and_next(files, tip)
+    same, following = _read_own_and_next(files, tip)
     if not same:
         raise ConflictError(
             f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is missing or has another content",
@@ -118,7 +118,7 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
     found = [(number, folder) for folder in (usual, *others) if (number := _newest(files, folder)) is not None]
     if not found:
         raise NotFoundError(f"there is no branch of this name: {branch!r}", key=files.key(REFS))
-    newest, folder = max(found, key=lambda one: one[0])
+    newest, folder = max(found, key=lambda numbered: numbered[0])
     tip_folder = "" if folder == usual else folder
     for high in range(newest, -1, -_FORMER):
         numbers = range(high, max(high - _FORMER, -1), -1)
@@ -140,7 +140,7 @@ def read_first(files: Files, branch: str) -> Ref | None:
     return _read_any(files, [folder + branch_file(0) for folder in _folders(files, "branch", branch)])[1]
 
 
-def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
+def _read_own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     """Whether the file of a tip is still as it was read, and the content of the next file, or None. Both are read in one batch."""
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
@@ -312,13 +312,13 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
 
     Raises AlreadyExistsError, CommitUnknownError; and the errors of check_commits, before anything is written."""
     check_commits(files)
-    there = AlreadyExistsError(
+    refusal = AlreadyExistsError(
         f"a repository already exists in {files.store}",
         key=files.key(folder_of("branch", MAIN)),
         hint="open it, or choose another location",
     )
     if exists(files) or later_format(files) is not None:
-        raise there
+        raise refusal
     if (present := files.present()) is not None:  # a collection of the new repository would remove objects
         raise AlreadyExistsError(
             f"{files.store} has {present} already",
@@ -335,7 +335,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     if outcome == UNKNOWN:
         raise _unknown("the repository was created", files.key(branch_key(MAIN, 0)))
     files.erase([snapshot_key(file)])  # nothing refers to it
-    raise there
+    raise refusal
 
 
 # --- branches ----------------------------------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
     check_commits(files)
     tip = read_tip(files, name)
     if tip is not None and not tip.deleted:
-        raise _already("branch", name, _folder(files, tip))
+        raise _already_exists("branch", name, _folder(files, tip))
     files.read_snapshot(snapshot)  # from the store, as a cached one may be gone
     before = tip or Tip(name, -1, b"")
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
@@ -444,7 +444,7 @@ def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
     check_commits(files)
     keys = _tag_keys(files, name)
     if (files.store.sizes(keys) >= 0).any():
-        raise _already("tag", name, keys[0])
+        raise _already_exists("tag", name, keys[0])
     files.read_snapshot(snapshot)
     _create_named(files, "tag", name, keys[0], snapshot)
 
@@ -475,16 +475,16 @@ def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: Ob
     if outcome == UNKNOWN:
         raise _unknown(f"the {kind} {name!r} was created", key)
     if outcome == TAKEN:
-        raise _already(kind, name, key)
+        raise _already_exists(kind, name, key)
 
 
-def _already(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
+def _already_exists(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
     return AlreadyExistsError(f"there is a {kind} of this name already: {name!r}", key=key, hint="choose another name")
 
 
-def _unknown(what: str, key: str) -> CommitUnknownError:
+def _unknown(change: str, key: str) -> CommitUnknownError:
     return CommitUnknownError(
-        f"whether {what} is not known: the store's answer was lost, and the file cannot be read back",
+        f"whether {change} is not known: the store's answer was lost, and the file cannot be read back",
         key=key,
         hint="check it when the store answers again; nothing was removed",
     )

@@ -328,17 +328,17 @@ def _check_json(value: Json, path: str) -> None:
 
 def _in_the_form_of(like: ZarrArrayMetadata, new: ZarrArrayMetadata, metadata: ArrayMetadata) -> ZarrArrayMetadata:
     """`new`, with the members of `like` that have the same meaning."""
-    kept: dict[str, object] = {}
+    members: dict[str, object] = {}
     if like.chunk_key_encoding not in _KEYS and new.chunk_key_encoding == "Slash":
-        kept["chunk_key_encoding"] = like.chunk_key_encoding
+        members["chunk_key_encoding"] = like.chunk_key_encoding
     if like.data_type == new.data_type and isinstance(like.fill_value, bytes) and new.data_type != "bytes":
         if _element(like.fill_value, like.data_type) == metadata.fill_value.data:
-            kept["fill_value"] = like.fill_value
+            members["fill_value"] = like.fill_value
     if _same_entries(like.codecs, metadata.codecs):
-        kept["codecs"] = like.codecs
+        members["codecs"] = like.codecs
     if _same_entries(like.storage_transformers or (), metadata.storage_transformers):
-        kept["storage_transformers"] = like.storage_transformers
-    return new._replace(**kept)  # type: ignore[arg-type] # each value has the type of its member
+        members["storage_transformers"] = like.storage_transformers
+    return new._replace(**members)  # type: ignore[arg-type] # each value has the type of its member
 
 
 def _same_entries(entries: Sequence[NamedConfiguration], extensions: Sequence[Extension]) -> bool:

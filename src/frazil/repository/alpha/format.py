@@ -45,7 +45,7 @@ from frazil.repository.manifests.coordinates import grid_of
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
-_OURS = Rules(
+_RULES = Rules(
     overlays=True,
     extents=True,
     packs=True,
@@ -55,7 +55,7 @@ _OURS = Rules(
     bounded_history=HISTORY,
     foreign=False,
 )
-_WITH_DIGESTS = _OURS._replace(digests=True)
+_WITH_DIGESTS = _RULES._replace(digests=True)
 _LIBRARY = Rules(
     overlays=False,
     extents=False,
@@ -106,7 +106,7 @@ class AlphaSnapshots(Files):
         assert isinstance(snapshot, SnapshotFile)
         if not has_freedoms(snapshot):
             return _LIBRARY
-        return _WITH_DIGESTS if has_digests(snapshot) else _OURS
+        return _WITH_DIGESTS if has_digests(snapshot) else _RULES
 
     def write_commit(self, commit: NewCommit) -> Written:
         return write_commit(self, commit, self.rules(commit.base))

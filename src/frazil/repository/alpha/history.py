@@ -45,7 +45,7 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)
         own = infos[-1]
-        if len(snapshot.history) >= snapshot.total_parents and _may_be_first(files, own.id, snapshot):
+        if len(snapshot.history) >= snapshot.total_parents and _may_be_first_snapshot(files, own.id, snapshot):
             yield Ancestor(own, None)
             return
         older = _continued(files, infos[-2:])
@@ -80,7 +80,7 @@ def _continued(files: Files, last: Sequence[SnapshotInfo]) -> Sequence[SnapshotI
         ) from error
     if older.history:
         return older.history
-    if older.total_parents == 0 and _may_be_first(files, own, older):
+    if older.total_parents == 0 and _may_be_first_snapshot(files, own, older):
         return None
     try:
         listed = files.snapshot(last[0].id).history
@@ -89,7 +89,7 @@ def _continued(files: Files, last: Sequence[SnapshotInfo]) -> Sequence[SnapshotI
     return [info for at, info in enumerate(listed) if at and own in [before.id for before in listed[:at]]]
 
 
-def _may_be_first(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool:
+def _may_be_first_snapshot(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool:
     """Whether a snapshot in a history may be the first of the repository, where all histories end; also if this is unknown. The first file of `main` points to
     it."""
     if named == files.first:
@@ -119,7 +119,7 @@ def history_fault(files: Files, file: ObjectId) -> str | None:
     if may_end(files, file):
         return None
     if len(listed) >= total:
-        if _may_be_first(files, last, snapshot) or may_end(files, *[info.id for info in listed]):
+        if _may_be_first_snapshot(files, last, snapshot) or may_end(files, *[info.id for info in listed]):
             return None  # commits on a snapshot whose list was accepted have copied it
         return f"its list of ancestors ends with {encode_id(last)}, which is not the first snapshot of the repository"
     return None if listed else f"it names none of its {total} ancestors"
@@ -151,9 +151,9 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
 
 def ancestor_at(files: Files, file: ObjectId, steps: int) -> ObjectId | None:
     """As RepositoryFormat.ancestor_at, from the lists of ancestors: each file that is read skips a whole list."""
-    seen: set[ObjectId] = set()
-    while steps > 0 and file not in seen:  # a damaged list may be cyclic
-        seen.add(file)
+    visited: set[ObjectId] = set()
+    while steps > 0 and file not in visited:  # a damaged list may be cyclic
+        visited.add(file)
         try:
             history = files.snapshot(file).history
         except (NotFoundError, FormatError):

@@ -72,8 +72,12 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     snapshot = _snapshot(commit, base, rules, placed, changed, following, identity, attribute_file)
     if not keep_history:
         snapshot = snapshot._replace(history=(), total_parents=0)
-    made = [(file, manifest, manifest_key(file)) for file, manifest in placed.files]
-    new = [(file, it, named.contents[name]) for file, it, name in made if name not in commit.reusable]
+    named_files = [(file, manifest, manifest_key(file)) for file, manifest in placed.files]
+    new = [
+        (file, placed_manifest, named.contents[name])
+        for file, placed_manifest, name in named_files
+        if name not in commit.reusable
+    ]
     written = files.write_snapshot(identity, snapshot, new)
     return Written(identity, written, (*named.contents, snapshot_key(identity)), named.contents)
 
@@ -185,7 +189,7 @@ def _snapshot(
         attributes = _attribute_files(base, nodes, changed, attribute_file)
     history = (base.metadata, *base.history)
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
-    kept, flags = commit_properties(base, commit.properties)
+    properties, flags = commit_properties(base, commit.properties)
     if not rules.shared_manifests:
         flags = with_own_manifests(flags, identity)
     if has_file_digests(base):
@@ -198,7 +202,7 @@ def _snapshot(
         manifests,
         attributes,
         flags if rules.foreign or following is None else with_flag(flags, following),
-        kept,
+        properties,
         nodes,
     )
 
@@ -284,8 +288,8 @@ def _attribute_files(
         if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
     }
     unused = _unused(dropped, nodes)
-    kept = [info for info in base.attribute_files if info.id not in unused]
-    return tuple(kept) if new is None else (*kept, FileInfo(new))
+    files = [info for info in base.attribute_files if info.id not in unused]
+    return tuple(files) if new is None else (*files, FileInfo(new))
 
 
 def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:

@@ -53,8 +53,8 @@ def match_nodes(old: Nodes, new: Nodes, same_below: int | None) -> NodeMatching:
     differing = old.differing(new)
     before, after = [path for path in differing if path in old], [path for path in differing if path in new]
     if same_below is None:
-        left = set(before)
-        pairs = {path: path for path in after if path in left}
+        unmatched = set(before)
+        pairs = {path: path for path in after if path in unmatched}
     else:
         ours, theirs = _by_id(old, before, same_below), _by_id(new, after, same_below)
         pairs = {path: theirs[number] for number, path in ours.items() if number in theirs}

@@ -74,8 +74,8 @@ def _is_changed(kind: str, name: str) -> bool:
 
 def _in_right_case(name: str) -> str:
     """The kind and name of the branch or tag whose folder this is, if only letters of the kind are in another case; "" if not."""
-    kind, dot, rest = name.removesuffix("/").partition(".")
-    found = _valid_folder(kind.lower() + dot + rest)
+    kind, dot, name_after_dot = name.removesuffix("/").partition(".")
+    found = _valid_folder(kind.lower() + dot + name_after_dot)
     return "" if found is None else " ".join(found)
 
 
@@ -85,9 +85,9 @@ def refuse_blocked(files: Files, folders: Sequence[str], is_reference: Callable[
     if not files.store.capabilities.local:
         return
     prefix = files.key(REFS)
-    there = set(files.store.list_names(prefix))
+    existing = set(files.store.list_names(prefix))
     for folder in folders:
-        if folder[len(prefix) : -1] in there:
+        if folder[len(prefix) : -1] in existing:
             raise no_file(folder[:-1])
         for name in files.store.list_names(folder):
             if is_reference(name.removesuffix("/")):

@@ -30,11 +30,11 @@ _ROW: Final = 32  # bytes of memory for each cached node
 def refuse_mixed_up(files: Files, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
     """As RepositoryFormat.check_references. Results for a manifest are cached."""
     assert node.array is not None
-    kept: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
-    mixed_up = kept.get(file)
+    cache: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
+    mixed_up = cache.get(file)
     if mixed_up is None:
         mixed_up = mixed_up_nodes(manifest)
-        kept.put(file, mixed_up, _ROW * (1 + len(mixed_up)))
+        cache.put(file, mixed_up, _ROW * (1 + len(mixed_up)))
     check_references(
         manifest, mixed_up, node.id, grid_of(node.array.metadata), files.key(manifest_key(file)), node.path
     )

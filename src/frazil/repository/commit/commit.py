@@ -217,19 +217,19 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     if written is not None:
         removed = no_coordinates(len(grid))
         return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
-    kept = (rows.coordinates < np.array(grid, np.int64)).all(axis=1) & (rows.kinds != REMOVED)
-    removed = rows.coordinates[~kept]
+    inside = (rows.coordinates < np.array(grid, np.int64)).all(axis=1) & (rows.kinds != REMOVED)
+    removed = rows.coordinates[~inside]
     if len(removed):
-        rows = rows.pick(kept)
+        rows = rows.pick(inside)
     native, pending, virtual = rows.kinds == NATIVE, rows.kinds == PENDING, rows.kinds == VIRTUAL
     parts: list[NDArray[np.uint8]] = []
     offsets = rows.offsets
     if pending.any():
-        segments, where = distinct_numbers(rows.objects[pending])
+        segments, segment_of = distinct_numbers(rows.objects[pending])
         parts = [changes.pending.segments[number] for number in segments]
         if len(parts) > 1:
             offsets = offsets.copy()
-            offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[where]
+            offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[segment_of]
     names: list[str] = []
     locations = None
     if virtual.any():
@@ -304,7 +304,7 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
     transaction.branches.tips[tip.branch] = tip
-    others = [one for one in transaction.written.intents if one is not intent]
+    others = [other for other in transaction.written.intents if other is not intent]
     transaction.written.intents = ()
     transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
     transaction.forget_reads()

@@ -18,7 +18,7 @@ from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinc
 from frazil.repository.session.changed_references import NATIVE
 from frazil.repository.session.transaction import Transaction
 
-_AT_ONCE: Final = 4096  # chunk files that are looked up in one call
+_BATCH: Final = 4096  # chunk files that are looked up in one call
 _RESTORED_WITHIN: Final = 1_000_000_000  # nanoseconds
 
 
@@ -40,7 +40,7 @@ def check_written(transaction: Transaction) -> None:
     # in this order: a list is removed after the objects it names
     condemned = condemned_ids(files)["chunks"]
     again = own[among(own, condemned)]
-    _require_there(transaction, own)
+    _require_existing(transaction, own)
     if len(again):
         _write_again(transaction, again)
 
@@ -55,7 +55,7 @@ def check_outermost(transaction: Transaction) -> None:
         if change.references is not None:
             files = change.references.outermost_files()
             if len(files):
-                _require_there(transaction, distinct(id_column(files)))
+                _require_existing(transaction, distinct(id_column(files)))
 
 
 def _chunk_files(transaction: Transaction) -> Ids:
@@ -68,10 +68,10 @@ def _chunk_files(transaction: Transaction) -> Ids:
     return join(parts)
 
 
-def _require_there(transaction: Transaction, own: Ids) -> None:
+def _require_existing(transaction: Transaction, own: Ids) -> None:
     files = transaction.files
-    for low in range(0, len(own), _AT_ONCE):
-        part = own[low : low + _AT_ONCE]
+    for low in range(0, len(own), _BATCH):
+        part = own[low : low + _BATCH]
         keys = [files.key(f"chunks/{text}") for text in encode_ids(octets(part))]
         missing = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
         if len(missing):
@@ -86,11 +86,11 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
 def _write_again(transaction: Transaction, condemned: Ids) -> None:
     """Copies chunk files to new ids, and changes the session's references to these."""
     files = transaction.files
-    made = np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8).reshape(-1, ID_BYTES).copy()
-    made[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # these may be the digest, which stays the same
-    new = id_column(made)
-    for low in range(0, len(condemned), _AT_ONCE):
-        pairs = [condemned[low : low + _AT_ONCE], new[low : low + _AT_ONCE]]
+    new_ids = np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8).reshape(-1, ID_BYTES).copy()
+    new_ids[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # these may be the digest, which stays the same
+    new = id_column(new_ids)
+    for low in range(0, len(condemned), _BATCH):
+        pairs = [condemned[low : low + _BATCH], new[low : low + _BATCH]]
         sources, names = [[files.key(f"chunks/{text}") for text in encode_ids(octets(part))] for part in pairs]
         sizes = files.store.uncached.copy_in(names, files.store.uncached, sources)
         if min(sizes) < 0:

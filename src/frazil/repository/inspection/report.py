@@ -99,8 +99,8 @@ class Statistics(Record):
     def total(self) -> Kept:
         """All keys of the repository."""
         total = self.other
-        for one in (*self.live.values(), *self.dead.values()):
-            total = total.plus(one)
+        for objects in (*self.live.values(), *self.dead.values()):
+            total = total.plus(objects)
         return total
 
     def to_json(self) -> dict[str, Json]:
@@ -112,14 +112,14 @@ class Statistics(Record):
             "arrays": [array._asdict() for array in self.arrays],
             "commits": [{**commit._asdict(), "added": commit.added._asdict()} for commit in self.commits],
             "packing": self.packing._asdict(),
-            "largest": [one._asdict() for one in self.largest],
+            "largest": [entry._asdict() for entry in self.largest],
             "problems": [problem.to_json() for problem in self.problems],
         }
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("bytes", "objects", "what")]
         for name, kinds in (("live", self.live), ("dead", self.dead)):
-            rows += [(f"{kept.nbytes:,}", f"{kept.objects:,}", f"{name} {kind}") for kind, kept in kinds.items()]
+            rows += [(f"{usage.nbytes:,}", f"{usage.objects:,}", f"{name} {kind}") for kind, usage in kinds.items()]
         rows.append((f"{self.other.nbytes:,}", f"{self.other.objects:,}", "refs and other keys"))
         rows.append((f"{self.total.nbytes:,}", f"{self.total.objects:,}", "in all"))
         parts = ["\n".join(columns(rows))]
@@ -143,9 +143,9 @@ class Statistics(Record):
         more = [f"and {len(self.commits) - _SHOWN} smaller commits"] if len(self.commits) > _SHOWN else []
         parts.append("\n".join([*columns(rows), *more]))
         rows = [("bytes", "", "object")]
-        for one in self.largest:
-            where = f"{one.key}{f' of {one.path}' if one.path else ''}"
-            rows.append((f"{one.nbytes:,}", "live" if one.live else "dead", where))
+        for entry in self.largest:
+            location = f"{entry.key}{f' of {entry.path}' if entry.path else ''}"
+            rows.append((f"{entry.nbytes:,}", "live" if entry.live else "dead", location))
         parts.append("\n".join(columns(rows)))
         if self.problems:
             parts.append("\n".join([*map(str, self.problems), "some of what is said to be dead may be live"]))
@@ -205,7 +205,7 @@ class ShownCommit(Record):
         lines += [one_line(f"{name}: {value!r}") for name, value in self.metadata.items()]
         if self.changed is not None and not self.changed.is_empty:
             lines += ["changed:", *str(self.changed).split("\n")]
-        wrote = [f"{kept.objects:,} {kind} of {kept.nbytes:,} bytes" for kind, kept in self.wrote.items()]
+        wrote = [f"{usage.objects:,} {kind} of {usage.nbytes:,} bytes" for kind, usage in self.wrote.items()]
         lines.append(
             f"wrote: {', '.join(wrote)}; {self.inline.objects:,} chunks of {self.inline.nbytes:,} bytes inline"
         )
@@ -244,11 +244,13 @@ class ShownObject(Record):
 def usage_text(found: Iterable[PathUsage]) -> str:
     """A table with a line for each path."""
     rows = [("bytes", "kept", "virtual", "chunks", "path")]
-    for one in found:
-        name = one.path + (" (not there any more)" if one.kind == "gone" else "")
-        rows.append((f"{one.nbytes:,}", f"{one.kept_nbytes:,}", f"{one.virtual_nbytes:,}", f"{one.chunks:,}", name))
+    for usage in found:
+        name = usage.path + (" (not there any more)" if usage.kind == "gone" else "")
+        rows.append(
+            (f"{usage.nbytes:,}", f"{usage.kept_nbytes:,}", f"{usage.virtual_nbytes:,}", f"{usage.chunks:,}", name)
+        )
     return "\n".join(columns(rows))
 
 
 def _by_kind(kinds: Mapping[str, Kept]) -> dict[str, Json]:
-    return {kind: kept._asdict() for kind, kept in kinds.items()}
+    return {kind: usage._asdict() for kind, usage in kinds.items()}

@@ -144,13 +144,13 @@ class Scan:
         rows = np.flatnonzero(manifest.kinds == NATIVE)
         listed, ids = self.listed.objects["chunks"].ids, id_column(manifest.ids[rows])
         at = np.minimum(listed.searchsorted(ids), max(len(listed) - 1, 0))
-        there = listed[at] == ids if len(listed) else np.zeros(len(ids), np.bool_)
-        if not there.all():
-            count, key = int((~there).sum()), self._files.key(f"manifests/{encode_id(file)}")
+        exists = listed[at] == ids if len(listed) else np.zeros(len(ids), np.bool_)
+        if not exists.all():
+            count, key = int((~exists).sum()), self._files.key(f"manifests/{encode_id(file)}")
             self.found.add(
                 "missing", f"{count} references are to chunk files that are not there", self._location(commit), key
             )
-        at, rows = at[there], rows[there]
+        at, rows = at[exists], rows[exists]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
         high = np.minimum(low + np.maximum(manifest.lengths[rows], 0), self.starts[at + 1])
         new = np.flatnonzero(self.file_commit[at] == NO_OWNER)[::-1]  # reversed: the first of several rows counts
@@ -167,9 +167,9 @@ class Scan:
         every = np.concatenate([self.spans, *self._waiting])
         self._waiting = []
         every = every[np.lexsort((every[:, 1], every[:, 0]))]  # stable
-        kept = np.ones(len(every), np.bool_)
-        kept[1:] = (every[1:, :2] != every[:-1, :2]).any(axis=1)
-        self.spans = every[kept]
+        first_of_run = np.ones(len(every), np.bool_)
+        first_of_run[1:] = (every[1:, :2] != every[:-1, :2]).any(axis=1)
+        self.spans = every[first_of_run]
 
     def new_bytes(self) -> Columns:
         """int64[n]: the bytes of each span that no earlier span has. Their sum is the number of distinct bytes in all spans."""
@@ -181,6 +181,6 @@ class Scan:
 def _parents_first(snapshots: list[ReachedSnapshot]) -> list[ReachedSnapshot]:
     """Reorders snapshots that come ref by ref, newest first: those of the first ref come first, oldest first. Each is named once."""
     by_ref: dict[str, list[ReachedSnapshot]] = {}
-    for one in snapshots:
-        by_ref.setdefault(one.ref, []).append(one)
-    return [one for group in by_ref.values() for one in reversed(group)]
+    for snapshot in snapshots:
+        by_ref.setdefault(snapshot.ref, []).append(snapshot)
+    return [snapshot for group in by_ref.values() for snapshot in reversed(group)]

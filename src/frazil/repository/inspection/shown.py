@@ -137,11 +137,11 @@ def _modified(files: RepositoryFormat, key: str) -> int:
 
 def _uses(files: RepositoryFormat, kind: ObjectKind, file: ObjectId) -> Iterator[tuple[str, str, int]]:
     """Where the tips of branches and tags refer to an object: the ref, the path, and the number of references."""
-    seen: set[ObjectId] = set()
+    visited: set[ObjectId] = set()
     for ref, tip in read_refs(files, Findings())[1]:
-        if tip in seen:
+        if tip in visited:
             continue
-        seen.add(tip)
+        visited.add(tip)
         try:
             nodes = files.snapshot(tip).nodes
             for path in nodes:

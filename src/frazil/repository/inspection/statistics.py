@@ -71,8 +71,8 @@ def _first_commits(scan: Scan, kind: ObjectKind) -> Columns:
     if numbers_of and len(listed):
         ids, numbers = id_column(list(numbers_of)), np.array(list(numbers_of.values()), np.int64)
         at = np.minimum(listed.searchsorted(ids), len(listed) - 1)
-        there = listed[at] == ids
-        first[at[there]] = numbers[there]
+        exists = listed[at] == ids
+        first[at[exists]] = numbers[exists]
     return first
 
 
@@ -126,7 +126,7 @@ def _largest(scan: Scan, first: Mapping[ObjectKind, Columns], most: int) -> tupl
         sizes = _sizes(scan, kind)
         top = sizes.argsort(kind="stable")[::-1][:most].tolist()
         found += [(int(sizes[row]), kind, row) for row in top]
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=lambda pair: -pair[0])
     objects = []
     for nbytes, kind, row in found[:most]:
         identity = id_list(scan.listed.objects[kind].ids[row : row + 1])[0]
@@ -154,7 +154,7 @@ def usage(
     the snapshot and its manifests."""
     scan = Scan(files, progress)
     own = files.snapshot(snapshot)
-    kept = {array.path: array.nbytes + array.inline_nbytes for array in _arrays(scan) if array.path}
+    bytes_by_path = {array.path: array.nbytes + array.inline_nbytes for array in _arrays(scan) if array.path}
     found: dict[str, PathUsage] = {}
     trusted = files.rules(own).extents
     for path in own.nodes:
@@ -164,8 +164,10 @@ def usage(
         if node.array is None:
             found[path] = PathUsage(path, "group", 0, 0, 0, 0)
         else:
-            found[path] = PathUsage(path, "array", *_referenced(files, node, trusted=trusted), kept.get(path, 0))
-    for path, nbytes in kept.items():
+            found[path] = PathUsage(
+                path, "array", *_referenced(files, node, trusted=trusted), bytes_by_path.get(path, 0)
+            )
+    for path, nbytes in bytes_by_path.items():
         if _is_below(path, below) and path not in found:
             found[path] = PathUsage(path, "gone", 0, 0, 0, nbytes)
     if not found:
@@ -196,10 +198,10 @@ def _referenced(files: RepositoryFormat, node: NodeSnapshot, *, trusted: bool) -
 
 def _sum_up(found: dict[str, PathUsage], below: str) -> None:
     """Sets the sums of groups, and adds groups that are gone."""
-    for one in [one for one in found.values() if one.kind != "group"]:
-        for above in [f"/{path}" for path in ancestors(one.path[1:])]:
+    for entry in [entry for entry in found.values() if entry.kind != "group"]:
+        for above in [f"/{path}" for path in ancestors(entry.path[1:])]:
             if not _is_below(above, below):
                 continue
             group = found.get(above) or PathUsage(above, "group", 0, 0, 0, 0)
-            sums = [getattr(group, name) + getattr(one, name) for name in PathUsage._fields[2:]]
+            sums = [getattr(group, name) + getattr(entry, name) for name in PathUsage._fields[2:]]
             found[above] = PathUsage(above, group.kind, *sums)

@@ -34,8 +34,8 @@ from frazil.repository.maintenance.report import Collected
 from frazil.stores.keys.names import COPY_JOURNAL
 
 _HOLDS: Final = 64  # attempts per branch to take its next number before other writers
-_AT_ONCE: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
-_TRIES: Final = 4  # markings until the missing chunk files are the same twice
+_BATCH: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
+_MARKINGS: Final = 4  # markings until the missing chunk files are the same twice
 # nanoseconds after which pins with an unknown outcome, and files of interrupted runs, are removed: no operation runs for so long
 _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
@@ -93,7 +93,7 @@ def collect(
     except BaseException as error:
         if isinstance(error, FormatError):
             error.hint = error.hint or _VERIFY
-        if not (run.removes and _may_still_happen(files, error)):
+        if not (run.removes and _is_pending_commit(files, error)):
             files.erase([run.name])
         raise
     files.erase([run.name])
@@ -115,7 +115,7 @@ class _Run:
             raise StoreError("the collection was suspended for days", done=False, hint="collect again")
 
 
-def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
+def _is_pending_commit(files: RepositoryFormat, error: BaseException) -> bool:
     """Whether a failed removal may still be done later. Then the file of the run stays, so that no process tags a snapshot that may be removed."""
     outcome_known = isinstance(error, StoreError) and error.done is not None
     return not (outcome_known or files.store.capabilities.direct)
@@ -151,15 +151,15 @@ def _collect(
     )
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
-    doomed = _those_among(dead, old) if clock.wait else dict(dead)
-    held = 0
+    doomed = _condemned_among(dead, old) if clock.wait else dict(dead)
+    held_branches = 0
     if run is not None and any(map(len, doomed.values())):
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
-        held = _hold_branches(files)
+        held_branches = _hold_branches(files)
         reachable, marks, lost = _mark(files, marks, listed, progress, saves=False, accept_loss=accept_loss)
         dead = _dead(listed, reachable)
-        doomed = _those_among(doomed, dead)
+        doomed = _condemned_among(doomed, dead)
     sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
     fresh = {kind: without(without(dead[kind], doomed[kind]), before[kind]) for kind in KINDS}
     fresh_bytes = sum(_sizes(files, kind, fresh[kind], listed[kind]) for kind in KINDS)
@@ -180,9 +180,9 @@ def _collect(
         removed_bytes=sum(sizes.values()),
         condemned=count_by_kind(fresh),
         condemned_bytes=fresh_bytes,
-        waiting=count_by_kind(_those_among(dead, before)),
+        waiting=count_by_kind(_condemned_among(dead, before)),
         leftovers=leftovers,
-        held=held,
+        held=held_branches,
         missing=lost,
     )
 
@@ -201,7 +201,7 @@ def _mark(
 ) -> tuple[Reachable, Marks, int]:
     """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are any, unless their loss
     is accepted: if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
-    lost, tries = NO_IDS, _TRIES
+    lost, tries = NO_IDS, _MARKINGS
     while True:
         reachable, marks = mark(files, marks, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
@@ -222,9 +222,9 @@ def _mark(
 
 def _missing(files: RepositoryFormat, listed: Ids, reachable: Ids) -> Ids:
     """The reachable chunk files that do not exist, sorted. Those of commits after the listing are looked up."""
-    left = without(reachable, listed)
-    absent = [files.store.sizes([files.key(name) for name in names]) < 0 for names in _names("chunks", left)]
-    return left[np.concatenate(absent)] if absent else left
+    missing_ids = without(reachable, listed)
+    absent = [files.store.sizes([files.key(name) for name in names]) < 0 for names in _names("chunks", missing_ids)]
+    return missing_ids[np.concatenate(absent)] if absent else missing_ids
 
 
 # --- listed and dead objects -----------------------------------------------------------------------------------------------
@@ -234,14 +234,14 @@ def _dead(listed: dict[ObjectKind, Listed], reachable: Reachable) -> dict[Object
     return {kind: without(found.ids, getattr(reachable, kind)) for kind, found in listed.items()}
 
 
-def _those_among(ids: IdsByKind, others: IdsByKind) -> dict[ObjectKind, Ids]:
+def _condemned_among(ids: IdsByKind, others: IdsByKind) -> dict[ObjectKind, Ids]:
     return {kind: ids[kind][among(ids[kind], others[kind])] for kind in KINDS}
 
 
 def _names(kind: ObjectKind, ids: Ids) -> Iterator[list[str]]:
     """The names of objects, in batches."""
-    for low in range(0, len(ids), _AT_ONCE):
-        yield [f"{kind}/{text}" for text in encode_ids(octets(ids[low : low + _AT_ONCE]))]
+    for low in range(0, len(ids), _BATCH):
+        yield [f"{kind}/{text}" for text in encode_ids(octets(ids[low : low + _BATCH]))]
 
 
 def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) -> int:
@@ -270,7 +270,7 @@ def _with_rescued(
     if all(record.name == run or clock.is_past(record, _LIFE) for record in runs):
         return fresh
     rescued = {kind: without(found.ids, dead[kind]) for kind, found in listed.items()}
-    again = _those_among(rescued, old)
+    again = _condemned_among(rescued, old)
     return {kind: join([fresh[kind], again[kind]]) for kind in KINDS}
 
 

@@ -74,8 +74,10 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
             expired_tags.append((name, snapshot))
             history = history._replace(kept=0)
         histories.append(history)
-    kept = {snapshot for history in histories for snapshot in history.ids[: history.kept]}
-    expired = list(dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in kept))
+    remaining = {snapshot for history in histories for snapshot in history.ids[: history.kept]}
+    expired = list(
+        dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in remaining)
+    )
     if not dry_run:
         if expired:
             record_expired(files, join([id_column(_with_file_ids(files, expired))]))
@@ -84,20 +86,20 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
         for tip in expired_branches:
             files.delete_branch(tip.branch, tip.snapshot)
     names = tuple(name for name, _ in expired_tags), tuple(tip.branch for tip in expired_branches)
-    return Expired(dry_run, tuple(map(encode_id, expired)), len(kept), *names)
+    return Expired(dry_run, tuple(map(encode_id, expired)), len(remaining), *names)
 
 
 def _history(files: RepositoryFormat, start: ObjectId, before: set[ObjectId], older_than: int, keep: int) -> _History:
     """The history of a ref. The first snapshot that is too old, and all before it, are not kept."""
     ids: list[ObjectId] = []
-    kept: int | None = None
+    remaining: int | None = None
     for number, found in zip(count(), files.ancestors(start), strict=False):
         if number and found.snapshot in before:
             break
-        if kept is None and number >= keep and found.info.written_at < older_than:
-            kept = number
+        if remaining is None and number >= keep and found.info.written_at < older_than:
+            remaining = number
         ids.append(found.snapshot)
-    return _History(ids, len(ids) if kept is None else kept)
+    return _History(ids, len(ids) if remaining is None else remaining)
 
 
 def _is_old(files: RepositoryFormat, snapshot: ObjectId, older_than: int) -> bool:

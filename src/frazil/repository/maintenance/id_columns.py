@@ -19,7 +19,7 @@ Ids: TypeAlias = "NDArray[np.bytes_]"
 _TYPE: Final = np.dtype(f"S{ID_BYTES}")
 NO_IDS: Final[Ids] = np.zeros(0, _TYPE)
 _NO_DIGIT: Final = 255
-_AT_ONCE: Final = 2**16  # names that are decoded at once
+_BATCH: Final = 2**16  # names that are decoded at once
 _SPARE_BITS: Final = 15  # of the last character of a text, beyond the bytes of the id
 
 _DIGITS: Final = np.full(256, _NO_DIGIT, np.uint8)
@@ -47,9 +47,9 @@ def id_list(ids: Ids) -> list[ObjectId]:
 def distinct(ids: Ids) -> Ids:
     """Sorted and distinct."""
     ids = np.sort(ids)
-    kept = np.ones(len(ids), np.bool_)
-    kept[1:] = ids[1:] != ids[:-1]
-    return ids if kept.all() else ids[kept]
+    is_first = np.ones(len(ids), np.bool_)
+    is_first[1:] = ids[1:] != ids[:-1]
+    return ids if is_first.all() else ids[is_first]
 
 
 def join(parts: Sequence[Ids]) -> Ids:
@@ -81,7 +81,7 @@ def ids_of_names(names: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
 
 def ids_of_column(names: NDArray[np.bytes_]) -> tuple[Ids, NDArray[np.bool_]]:
     """The ids whose texts are in a column of texts of 20 bytes, in their order, and bool[n]: which texts are ids."""
-    parts = [_decoded(names[low : low + _AT_ONCE]) for low in range(0, len(names), _AT_ONCE)]
+    parts = [_decoded(names[low : low + _BATCH]) for low in range(0, len(names), _BATCH)]
     valid = np.concatenate([np.zeros(0, np.bool_), *(valid for _, valid in parts)])
     ids = np.concatenate([NO_IDS, *(ids for ids, _ in parts)])
     return ids, valid

@@ -61,19 +61,21 @@ class Marks(Record):
 
     def chunks_of(self, manifests: Ids) -> Ids:
         """The chunk files of some manifests (sorted): sorted and distinct."""
-        kept = among(self.read, manifests)
-        if kept.all():
+        known_rows = among(self.read, manifests)
+        if known_rows.all():
             return distinct(self.chunks)
-        return distinct(self.chunks[np.repeat(kept, np.diff(self.starts))])
+        return distinct(self.chunks[np.repeat(known_rows, np.diff(self.starts))])
 
     def only(self, manifests: Ids) -> Marks:
         """Keeps only these manifests, which are sorted."""
-        kept = among(self.read, manifests)
-        if kept.all():
+        known_rows = among(self.read, manifests)
+        if known_rows.all():
             return self
         counts = np.diff(self.starts)
-        starts = np.concatenate([self.starts[:1], np.cumsum(counts[kept])])
-        return self._replace(read=self.read[kept], starts=starts, chunks=self.chunks[np.repeat(kept, counts)])
+        starts = np.concatenate([self.starts[:1], np.cumsum(counts[known_rows])])
+        return self._replace(
+            read=self.read[known_rows], starts=starts, chunks=self.chunks[np.repeat(known_rows, counts)]
+        )
 
 
 _ZERO: Final = np.zeros(1, np.int64)

@@ -181,7 +181,7 @@ def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | N
     files = files.uncached()
     try:
         ancestry = _Ancestry(files, NO_MARKS, expired_ids(files))
-        return _mark(files, NO_MARKS, ancestry, [snapshot], _quiet, saves=False)[0]
+        return _mark(files, NO_MARKS, ancestry, [snapshot], _ignore_progress, saves=False)[0]
     except (NotFoundError, FormatError):
         return None
 
@@ -199,7 +199,7 @@ def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     )
 
 
-def _quiet(what: str, count: int) -> None:
+def _ignore_progress(stage: str, count: int) -> None:
     """No progress."""
 
 

@@ -61,7 +61,7 @@ class FoundRows(Record):
 
 def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
     """The manifests that a comparison reads first: those that only one of the two lists has."""
-    common = set(_common(old, new))
+    common = set(_common_manifests(old, new))
     return [reference.id for side in (old, new) for reference in side.manifests if reference.id not in common]
 
 
@@ -73,7 +73,7 @@ def compare_chunks(
 
     Chunks are equal if their references are. A chunk that only one side has in a manifest before the common ones counts as changed, whatever the common
     manifests contain. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a common manifest are not reported."""
-    common = _common(old, new)
+    common = _common_manifests(old, new)
     sides = [_Listing(side, common, load) for side in (old, new)]
     chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides])) if only is None else only
     chunks = chunks[within(chunks, old.grid) | within(chunks, new.grid)]
@@ -96,7 +96,7 @@ def compare_chunks(
     return chunks[written], chunks[removed[~found]], references
 
 
-def _common(old: Listed, new: Listed) -> list[ObjectId]:
+def _common_manifests(old: Listed, new: Listed) -> list[ObjectId]:
     """The manifests of both lists, if both have them in the same order; otherwise those that both lists end with. Chunks that no other manifest has are
     equal on both sides."""
     if old.node != new.node:
@@ -132,7 +132,7 @@ class _Listing:
         listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
         parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
         if len(chunks) <= _FEW:
-            return _found_few(listed, parts, chunks, self.side.grid)
+            return _find_few(listed, parts, chunks, self.side.grid)
         positions = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
         positions[-1] = -1
         positions[:-1, 0] = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
@@ -166,7 +166,7 @@ class _Listing:
         return loaded
 
 
-def _found_few(
+def _find_few(
     manifests: Sequence[Manifest], parts: Sequence[tuple[Columns, Columns]], chunks: Columns, grid: Sequence[int]
 ) -> FoundRows:
     """Finds a few chunks: searching all rows is faster than building an index. parts: rows of each manifest, and their coordinates"""
@@ -193,8 +193,8 @@ def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
     for number, pair in enumerate(pairs.tolist()):
         chosen = which == number
         rows = positions[chosen]
-        one, other = left.manifests[pair // count], right.manifests[pair % count]
-        same[chosen] = same_references(one, left.rows[rows], other, right.rows[rows])
+        left_manifest, other = left.manifests[pair // count], right.manifests[pair % count]
+        same[chosen] = same_references(left_manifest, left.rows[rows], other, right.rows[rows])
     return same
 
 

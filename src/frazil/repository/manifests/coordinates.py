@@ -17,7 +17,7 @@ Booleans = NDArray[np.bool_]
 Keys = NDArray[np.generic]
 
 _KEY_BITS: Final = 63
-_ROOM: Final = 4  # largest number of positions per chunk for an index with a position for every key
+_INDEX_FACTOR: Final = 4  # largest number of positions per chunk for an index with a position for every key
 
 
 class ChunkKeys:
@@ -91,7 +91,7 @@ class ChunkIndex:
         if len(coordinates) and self._sorted.dtype == np.int64:
             keys = self._sorted.astype(np.int64, copy=False)
             self._first = keys.item(0)
-            if keys.item(-1) - self._first < _ROOM * len(keys):
+            if keys.item(-1) - self._first < _INDEX_FACTOR * len(keys):
                 self._table = np.full(keys.item(-1) - self._first + 1, -1, np.int64)
                 self._table[keys - self._first] = np.arange(len(keys))
 

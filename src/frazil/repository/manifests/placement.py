@@ -84,7 +84,7 @@ class Placing:
         """The new manifests, and the new list of each array. id_of: returns the id of a manifest. Raises InvalidInputError if a wanted manifest is not
         loaded, FormatError if one has another number of references than the snapshot says."""
         lists = [list_.place(loaded) for list_ in self._lists]
-        files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, id_of)
+        files, ids = _share_files(self._arrays, lists, self._split if self._freedoms else 0, id_of)
         references = tuple(
             tuple(
                 entry.reference or ManifestReference(ids[number, at], entry.extents.listed() if self._freedoms else ())
@@ -93,10 +93,10 @@ class Placing:
             for number, entries in enumerate(lists)
         )
         before = {reference.id for array in self._arrays for reference in array.manifests}
-        return Placed(tuple(files), references, frozenset(before - {one.id for list_ in references for one in list_}))
+        return Placed(tuple(files), references, frozenset(before - {used.id for list_ in references for used in list_}))
 
 
-def _share(
+def _share_files(
     arrays: Sequence[ArrayPlacement],
     lists: Sequence[Sequence[_Entry]],
     split: int,
@@ -118,14 +118,14 @@ def _share(
             else:
                 shared.append((small, arrays[number].node, number, at, entry.manifest))
                 small += 1
-    shared.sort(key=lambda one: one[:4])
+    shared.sort(key=lambda candidate: candidate[:4])
     first = 0
     while first < len(shared):
         last, rows = first, 0
         while last < len(shared) and shared[last][0] == shared[first][0] and rows + shared[last][4].size <= split:
             rows += shared[last][4].size
             last += 1
-        joined = join_pieces([one[4] for one in shared[first:last]])
+        joined = join_pieces([candidate[4] for candidate in shared[first:last]])
         files.append((id_of(joined), joined))
         ids.update({(number, at): files[-1][0] for _, _, number, at, _ in shared[first:last]})
         first = last
@@ -150,11 +150,11 @@ class _List:
             raise InvalidInputError(f"a chunk of this array must have {array.rank} coordinates", path=array.path)
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then no old reference remains
         self.removed = sorted_coordinates(array.removed)
-        self.leaving = self.removed if freedoms else self._both()
+        self.leaving = self.removed if freedoms else self._changed_chunks()
         self._listed_entries = self._by_extents() if trusted and not self.is_whole else None
         self._planned = None if self._listed_entries is None else self._plan(self._listed_entries)
 
-    def _both(self) -> Columns:
+    def _changed_chunks(self) -> Columns:
         if not len(self.removed):
             return self.chunks
         return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
@@ -176,20 +176,20 @@ class _List:
             return self._new(self.written)
         entries = self._by_content() if self._listed_entries is None else self._listed_entries
         plan = self._planned or self._plan(entries)
-        left = {
+        remaining = {
             at: entry
             for at in (*plan.overlays, *plan.parts)
-            if (entry := self._without(entries[at]) if plan.touched[at] else entries[at]) is not None
+            if (entry := self._remaining(entries[at]) if plan.touched[at] else entries[at]) is not None
         }
-        overlays = [left[at] for at in plan.overlays if at in left]
-        parts = [left[at] for at in plan.parts if at in left]
+        overlays = [remaining[at] for at in plan.overlays if at in remaining]
+        parts = [remaining[at] for at in plan.parts if at in remaining]
         new, overlays = self._overlay(overlays, plan.merged)
-        made: list[_Entry] = []
+        new_entries: list[_Entry] = []
         if new is not None and new.size >= self.half:
-            made, parts = self._parts(new, parts)
+            new_entries, parts = self._parts(new, parts)
         elif new is not None:
             overlays = [*self._new(new), *overlays]
-        return self._in_order(overlays, made, parts)
+        return self._in_order(overlays, new_entries, parts)
 
     # --- the present list
 
@@ -238,8 +238,8 @@ class _List:
 
     def _plan(self, entries: Sequence[_Entry]) -> _Plan:
         """What happens to each manifest, from extents only. Needed are manifests that may be merged, or rewritten without some chunks."""
-        extents, both = [entry.extents for entry in entries], self._both()
-        kept: list[int] = []
+        extents, both = [entry.extents for entry in entries], self._changed_chunks()
+        unmerged: list[int] = []
         touched = [False] * len(entries)
         for at, box in enumerate(extents):
             is_outside = reaches_out = False
@@ -247,10 +247,10 @@ class _List:
                 is_outside |= low >= count
                 reaches_out |= high >= count
             if not is_outside and not (box.count <= len(both) and box.held(both) == box.capacity):
-                kept.append(at)
+                unmerged.append(at)
                 touched[at] = reaches_out or (len(self.leaving) > 0 and box.held(self.leaving) > 0)
-        of_overlays, of_parts = self._divide([extents[at].count for at in kept])
-        overlays, parts = [kept[at] for at in of_overlays], [kept[at] for at in of_parts]
+        of_overlays, of_parts = self._divide([extents[at].count for at in unmerged])
+        overlays, parts = [unmerged[at] for at in of_overlays], [unmerged[at] for at in of_parts]
         changes = any(touched)
         merged, size = self._merged([extents[at] for at in overlays], every=changes)
         needed = {at for at, is_touched in enumerate(touched) if is_touched}
@@ -271,7 +271,7 @@ class _List:
     def _merged(self, overlays: Sequence[Extents], *, every: bool) -> tuple[int, int]:
         """How many overlays are merged with the written references, and the largest possible size of the result. All are merged if `every`, or if their sizes
         do not fit."""
-        every = every or not _fit([overlay.count for overlay in overlays])
+        every = every or not _sizes_fit([overlay.count for overlay in overlays])
         box, size = self.box, len(self.chunks)
         for number, overlay in enumerate(overlays):
             if not every and overlay.count >= TIER * size:
@@ -282,7 +282,7 @@ class _List:
 
     # --- its execution
 
-    def _without(self, entry: _Entry) -> _Entry | None:
+    def _remaining(self, entry: _Entry) -> _Entry | None:
         """The references that stay: the entry itself if all do, None if none does."""
         manifest = self._piece(entry)
         _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
@@ -308,17 +308,19 @@ class _List:
         others = [part for part, is_near in zip(parts, near, strict=True) if not is_near]
         return self._new(join_pieces([*merged, new])), others
 
-    def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
+    def _in_order(self, overlays: list[_Entry], new_entries: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
         """The whole list. Small parts are joined; without larger parts they are overlays."""
         small = self._joined([part for part in parts if part.extents.count < self.half])
         # after joining, some are unchanged, and others are large now
         large = [part for part in (*small, *parts) if part.extents.count >= self.half]
         small = [part for part in small if part.extents.count < self.half]
         chain = [*overlays, *small]
-        if not made and not large and not _fit([entry.extents.count for entry in chain]):
+        if not new_entries and not large and not _sizes_fit([entry.extents.count for entry in chain]):
             return self._new(join_pieces([self._piece(entry) for entry in reversed(chain)]))
-        within_limit = [one for part in large for one in (self._new(part.manifest) if part.manifest else [part])]
-        return [*overlays, *made, *within_limit, *small]
+        within_limit = [
+            part_entry for part in large for part_entry in (self._new(part.manifest) if part.manifest else [part])
+        ]
+        return [*overlays, *new_entries, *within_limit, *small]
 
     def _joined(self, small: list[_Entry]) -> list[_Entry]:
         """Joins neighbours among small parts until the result is no longer small, except maybe the last."""
@@ -327,16 +329,16 @@ class _List:
         small = sorted(small, key=lambda part: part.extents.first)
         groups: list[list[_Entry]] = [[]]
         for part in small:
-            if sum(one.extents.count for one in groups[-1]) >= self.half:
+            if sum(entry.extents.count for entry in groups[-1]) >= self.half:
                 groups.append([])
             groups[-1].append(part)
         return [
-            group[0] if len(group) == 1 else self._entry(join_pieces([self._piece(one) for one in group]))
+            group[0] if len(group) == 1 else self._entry(join_pieces([self._piece(entry) for entry in group]))
             for group in groups
         ]
 
     def _new(self, piece: Manifest) -> list[_Entry]:
-        return [self._entry(one) for one in split_piece(piece, self.split)]
+        return [self._entry(part) for part in split_piece(piece, self.split)]
 
     def _entry(self, piece: Manifest) -> _Entry:
         """An entry of a piece with references of this array only, at least one."""
@@ -352,7 +354,7 @@ class _List:
         return piece_of(manifest, node, rank)
 
 
-def _fit(counts: Sequence[int]) -> bool:
+def _sizes_fit(counts: Sequence[int]) -> bool:
     """Whether each overlay has at least TIER times as many references as the one before it."""
     before = 0
     for count in counts:  # all() of a generator takes three times as long, and each commit calls this three times

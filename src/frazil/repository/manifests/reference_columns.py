@@ -84,26 +84,26 @@ def set_checks(
     return references
 
 
-def _integers(value: ArrayLike, what: str, path: str | None) -> Columns:
+def _integers(value: ArrayLike, label: str, path: str | None) -> Columns:
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{what} must be an array of integers: {error}", path=path) from None
+        raise InvalidInputError(f"{label} must be an array of integers: {error}", path=path) from None
     if array.size == 0 and array.dtype.kind == "f":  # of an empty list
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise InvalidInputError(f"{what} must be integers, found {array.dtype}", path=path)
+        raise InvalidInputError(f"{label} must be integers, found {array.dtype}", path=path)
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max(initial=0) > _INT64_MAX:
-        raise InvalidInputError(f"{what} must be below 2**63", path=path)
+        raise InvalidInputError(f"{label} must be below 2**63", path=path)
     return np.ascontiguousarray(array, np.int64) if array.ndim else array.astype(np.int64)
 
 
-def _column(value: ArrayLike, what: str, count: int, path: str | None) -> Columns:
-    column = _integers(value, what, path)
+def _column(value: ArrayLike, label: str, count: int, path: str | None) -> Columns:
+    column = _integers(value, label, path)
     if column.ndim == 0:
         return np.full(count, column, np.int64)
     if column.shape != (count,):
-        raise InvalidInputError(f"{what} must be {count}, one for each chunk, found shape {column.shape}", path=path)
+        raise InvalidInputError(f"{label} must be {count}, one for each chunk, found shape {column.shape}", path=path)
     return column
 
 

@@ -82,19 +82,19 @@ class BaseReferences:
         part, row = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
         if not len(coordinates):
             return part, row
-        left, requested = np.arange(len(coordinates)), extents_of(coordinates)
+        unfound, requested = np.arange(len(coordinates)), extents_of(coordinates)
         candidates = [at for at, extents in enumerate(self._extents) if extents is None or extents.overlaps(requested)]
         self._load(candidates)
         for number in candidates:
             extents = self._extents[number]
-            of_part = left if extents is None else left[extents.has_each(coordinates[left])]
+            of_part = unfound if extents is None else unfound[extents.has_each(coordinates[unfound])]
             if not len(of_part):
                 continue
             rows = self._at(number).find(coordinates[of_part])
             hit = rows >= 0
             part[of_part[hit]], row[of_part[hit]] = number, rows[hit]
-            left = left[part[left] < 0]
-            if not len(left):
+            unfound = unfound[part[unfound] < 0]
+            if not len(unfound):
                 break
         return part, row
 
@@ -149,11 +149,11 @@ class BaseReferences:
 
     def _fetched(self, numbers: Sequence[int]) -> list[References]:
         ids = [self._ids[number] for number in numbers]
-        made = []
+        loaded = []
         for number, identity, manifest in zip(numbers, ids, self._files.manifests(ids) if ids else [], strict=True):
             if self._checked is not None:
                 self._files.check_references(identity, manifest, self._checked)
-            made.append(References(manifest, self._node, self._rank))
+            loaded.append(References(manifest, self._node, self._rank))
             require_box(manifest, self._node, self._rank, self._extents[number], identity)
-            self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
-        return made
+            self._kept.put(identity, loaded[-1], nbytes_of(manifest) + _ROW * manifest.size)
+        return loaded

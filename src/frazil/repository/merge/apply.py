@@ -96,12 +96,12 @@ class _Application:
                 self._remove(path)
                 if old in self.over:
                     clear.append(path)
-        kept = {key for old, key in self.keys.items() if old not in delta.removed}
+        remaining = {key for old, key in self.keys.items() if old not in delta.removed}
         for top in clear:
             if self._is_group_in_both(top):
                 continue
             for path in tree.at_and_below(top):
-                if tree.key_at(path) in kept:
+                if tree.key_at(path) in remaining:
                     raise _refusal(path, "would be changed, but is below a node that is replaced")
                 self._remove(path)
 
@@ -111,22 +111,24 @@ class _Application:
 
     def _is_group_in_both(self, path: str) -> bool:
         """Whether the delta adds a group where the tree has one, which stays."""
-        made = self.delta.made.get(path)
-        return made is not None and not made.is_array and self.tree.has(path) and self.tree.is_array(path) is False
+        new_node = self.delta.made.get(path)
+        return (
+            new_node is not None and not new_node.is_array and self.tree.has(path) and self.tree.is_array(path) is False
+        )
 
     def place(self) -> None:
         """Adds moved and new nodes."""
         for change, path in self.lifted:
             self._require_free(path)
             self.tree.attach(change, path)
-        for path, made in self.delta.made.items():
+        for path, new_node in self.delta.made.items():
             if not self._is_group_in_both(path):
                 self._require_free(path)
-                if made.node is None:
+                if new_node.node is None:
                     raise _refusal(path, "would be created, and cannot be read")
-                self.tree.add(made.node, made.key)
-            elif path in self.over and made.node is not None:
-                _set_attributes(self.tree.touch(path), made.node.attributes)
+                self.tree.add(new_node.node, new_node.key)
+            elif path in self.over and new_node.node is not None:
+                _set_attributes(self.tree.touch(path), new_node.node.attributes)
 
     def _require_free(self, path: str) -> None:
         if self.tree.has(path):
@@ -166,10 +168,10 @@ class _Application:
         shifts, self.shifts = {shift.before: shift for shift in self.shifts}, []
         for old, rows in self.delta.rows.items():
             change = self._change(old)
-            self._set(change, self._shifted(rows, change, shifts[old]) if old in shifts else rows)
-        for path, made in self.delta.made.items():
-            if made.rows is not None:
-                self._set(self.tree.touch(path), made.rows)
+            self._set_rows(change, self._shifted(rows, change, shifts[old]) if old in shifts else rows)
+        for path, new_node in self.delta.made.items():
+            if new_node.rows is not None:
+                self._set_rows(self.tree.touch(path), new_node.rows)
 
     def _shifted(self, rows: Rows, change: NodeChange, shift: Shift) -> Rows:
         """The rows, with appended whole chunks moved to their new place."""
@@ -183,7 +185,7 @@ class _Application:
         coordinates[along >= shift.old // chunk, shift.axis] += shift.by // chunk
         return rows._replace(coordinates=coordinates)
 
-    def _set(self, change: NodeChange, rows: Rows) -> None:
+    def _set_rows(self, change: NodeChange, rows: Rows) -> None:
         if not len(rows.coordinates):
             return
         assert change.node.array is not None

@@ -73,11 +73,11 @@ class Conflict(Record):
         return one_line(f"{self.path}: {self.text}: {listed}") + (f" and {more} more" if more > 0 else "")
 
 
-def conflict_error(what: str, conflicts: Sequence[Conflict], hint: str) -> ConflictError:
+def conflict_error(message: str, conflicts: Sequence[Conflict], hint: str) -> ConflictError:
     """The error for some conflicts, with a message that lists the first."""
     listed = "; ".join([str(conflict) for conflict in conflicts[:_LISTED]])
     more = len(conflicts) - _LISTED
-    error = ConflictError(f"{what}: {listed}" + (f"; and {more} more" if more > 0 else ""), hint=hint)
+    error = ConflictError(f"{message}: {listed}" + (f"; and {more} more" if more > 0 else ""), hint=hint)
     error.conflicts = tuple(conflicts)
     return error
 
@@ -152,7 +152,7 @@ class _Comparison:
         for resize, other, kind in ((our_resize, theirs, "changed"), (their_resize, ours, "deleted")):
             if resize is not None and old in other.chunks:
                 written = other.chunks[old].written
-                cut = written[_is_cut(resize, written)]
+                cut = written[_is_resized_away(resize, written)]
                 self._add(kind, name, cut, _THEIRS)
         self._compare_chunks(old, cut)
 
@@ -208,7 +208,7 @@ class _Comparison:
         if read is not None:
             is_changed = np.zeros(len(read), np.bool_) if changed is None else among(read, changed)
             if resize is not None:
-                is_changed |= _is_cut(resize, read)
+                is_changed |= _is_resized_away(resize, read)
             changed = sorted_coordinates(read[is_changed])
         if changed is not None:
             self._add("read", path, changed, _NONE)
@@ -219,15 +219,15 @@ class _Comparison:
     def _changed_groups(self) -> set[str]:
         """All names of the groups whose members differ on their side."""
         theirs = self.their_paths
-        left = {group for path in (*theirs.removed, *theirs.moved) for group in above(path)[-1:]}
+        changed_groups = {group for path in (*theirs.removed, *theirs.moved) for group in above(path)[-1:]}
         entered = {group for path in theirs.placed for group in above(path)[-1:]}
-        groups = {name for group in left for name in self._names(group)}
+        groups = {name for group in changed_groups for name in self._names(group)}
         for group in entered:
             groups |= {group, *self._names(theirs.source(group) or group)}
         return groups
 
 
-def _is_cut(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
+def _is_resized_away(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
     """Which chunks of an array a resize removes or shortens."""
     cut = np.zeros(len(chunks), np.bool_)
     for axis, (old, new, length) in enumerate(zip(*resize, strict=True)):

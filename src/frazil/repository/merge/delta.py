@@ -80,11 +80,11 @@ class Delta(Record):
     def difference(self) -> Difference:
         """The value for users."""
         chunks = {self.name(path): found for path, found in self.chunks.items()}
-        chunks |= {path: made.chunks for path, made in self.made.items() if made.chunks is not None}
+        chunks |= {path: node.chunks for path, node in self.made.items() if node.chunks is not None}
         is_array = dict(self.removed) | {
             self.name(path): path in self.arrays for path in self.touched() - self.removed.keys()
         }
-        is_array |= {path: made.is_array for path, made in self.made.items()}
+        is_array |= {path: node.is_array for path, node in self.made.items()}
         resized = {self.name(path): change.resize for path, change in self.metadata.items() if change.resize}
         return Difference(
             added=tuple(sorted(self.made)),

@@ -86,7 +86,9 @@ class Difference(Record):
             "renamed": [{"old": old, "new": new} for old, new in self.renamed],
             "metadata": list(self.metadata),
             "attributes": list(self.attributes),
-            "resized": [{"path": path, "old": [*one.old], "new": [*one.new]} for path, one in self.resized.items()],
+            "resized": [
+                {"path": path, "old": [*lengths.old], "new": [*lengths.new]} for path, lengths in self.resized.items()
+            ],
             "chunks": [
                 {
                     "path": path,
@@ -107,11 +109,11 @@ class Difference(Record):
         summaries: dict[str, list[str]] = {}
         for path, (written, removed) in self.chunks.items():
             counts = [(len(written), "written"), (len(removed), "removed")]
-            texts = [f"{count} chunk{'s' * (count != 1)} {what}" for count, what in counts if count]
+            texts = [f"{count} chunk{'s' * (count != 1)} {change}" for count, change in counts if count]
             summaries.setdefault(path, []).extend(texts)
         for path, resize in self.resized.items():
             summaries.setdefault(path, []).append(f"shape {resize.old} -> {resize.new}")
-        for what, paths in (("metadata", self.metadata), ("attributes", self.attributes)):
+        for change, paths in (("metadata", self.metadata), ("attributes", self.attributes)):
             for path in paths:
-                summaries.setdefault(path, []).append(what)
+                summaries.setdefault(path, []).append(change)
         return {path: "  " + "; ".join(texts) for path, texts in summaries.items()}

@@ -26,23 +26,23 @@ def fork(parent: Transaction) -> Transaction:
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Merges what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for anything but a fork of the present session."""
-    with parent.lock, ExitStack() as held:
+    with parent.lock, ExitStack() as locks:
         parent.require_writable()
         target = parent.changes.copy()
-        for one in forks:
-            begun = one.changes.begun if one.forked else None
+        for forked in forks:
+            begun = forked.changes.begun if forked.forked else None
             if begun is None or not target.identity or begun.identity != target.identity:
                 raise InvalidInputError(
-                    f"{one!r} is not a fork of this session as it is now",
+                    f"{forked!r} is not a fork of this session as it is now",
                     hint="merge forks before you commit, rebase or discard",
                 )
-            held.enter_context(one.lock)
-            _merge_one(parent, target, one)
-        for one in forks:
-            parent.needs_check |= one.needs_check
-            one.changes.leave_files()
-            if one.reads is not None and parent.reads is not None:
-                parent.reads.add(one.reads.reads(parent.base.nodes))
+            locks.enter_context(forked.lock)
+            _merge_one(parent, target, forked)
+        for forked in forks:
+            parent.needs_check |= forked.needs_check
+            forked.changes.leave_files()
+            if forked.reads is not None and parent.reads is not None:
+                parent.reads.add(forked.reads.reads(parent.base.nodes))
         target.leave_files()
         parent.changes = target
         parent.state += 1

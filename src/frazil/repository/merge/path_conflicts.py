@@ -24,7 +24,7 @@ class Side:
         self.made, self.removed, self.moved, self.name = delta.made, delta.removed, delta.moved, delta.name
         self.sources = {new: old for old, new in delta.moved.items()}
         self.placed = self.made.keys() | self.sources.keys()
-        self.arrays = {path for path, made in delta.made.items() if made.is_array}
+        self.arrays = {path for path, node in delta.made.items() if node.is_array}
         self.arrays |= {new for old, new in delta.moved.items() if old in delta.arrays}
 
     def source(self, path: str) -> str | None:
@@ -63,7 +63,7 @@ class _PathConflicts:
             if path in theirs.placed and not self._is_same(path, source):
                 self.take("created", path)
             followed = source is not None and source in theirs.moved
-            if source not in theirs.removed and any(self._is_spoilt(group, followed) for group in above(path)):
+            if source not in theirs.removed and any(self._is_unusable(group, followed) for group in above(path)):
                 self.take("parent", path, ours_may_stay=False)
 
     def _is_same(self, path: str, source: str | None) -> bool:
@@ -76,7 +76,7 @@ class _PathConflicts:
             return False
         return same_stored_attributes(mine.attributes, other.attributes)
 
-    def _is_spoilt(self, group: str, followed: bool) -> bool:
+    def _is_unusable(self, group: str, followed: bool) -> bool:
         """Whether nodes of ours cannot be below this path on their side. followed: of a node that they renamed too; then a group above it that both renamed is
         a conflict of its own. The root always exists, unless it is an array."""
         if group == "/":
@@ -111,13 +111,13 @@ class _PathConflicts:
             old, at = ours.sources.get(path, ""), path
             self._linked.add(path)
         if ours_may_stay and kind in {"changed", "created"}:
-            ours_may_stay = at not in self._entered
+            ours_may_stay = at not in self._paths_moved_into
         self.conflicts.append((kind, path, ours_may_stay))
         if old and old not in theirs.removed:
             self._follow[not ours_may_stay].append(old)
 
     @cached_property
-    def _entered(self) -> set[str]:
+    def _paths_moved_into(self) -> set[str]:
         """Paths to which, or below which, they renamed a node that we did not move: it must not be removed with them."""
         ours = self.ours
         paths = [at for at, old in self.theirs.sources.items() if old not in ours.removed and old not in ours.moved]
@@ -156,11 +156,11 @@ class _PathConflicts:
             self._link(group, "parent", must)
 
     def _link_beneath(self, path: str, must: bool) -> None:
-        for placed in self._beneath.get(path, ()):
+        for placed in self._new_paths_below.get(path, ()):
             self._link(placed, "parent", must)
 
     @cached_property
-    def _beneath(self) -> Mapping[str, list[str]]:
+    def _new_paths_below(self) -> Mapping[str, list[str]]:
         """The paths below each group at which we put a node."""
         beneath: dict[str, list[str]] = defaultdict(list)
         for placed in self.ours.placed:

@@ -124,14 +124,14 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             return
         transaction.needs_check |= not by_commits
         met = find_divergence(transaction, tip)
-        left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
+        remaining, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 
         def where(path: str) -> int | None:
-            there = met.matching.there(path)
-            return None if there is None else changes.key_at(there)
+            new_path = met.matching.there(path)
+            return None if new_path is None else changes.key_at(new_path)
 
-        shifts = apply(left, changes, transaction.changes, where, over=over)
+        shifts = apply(remaining, changes, transaction.changes, where, over=over)
         if changes.nodes and transaction.changes.has("/") and not changes.has("/"):
             changes.add(NodeSnapshot(0, "/", {}))  # a branch that was reset may lack it
         _begin(transaction, met, changes, shifts, solver, rows)
@@ -167,8 +167,8 @@ def _begin(
 ) -> None:
     """Moves the session to the tip. It does not change if rows cannot be copied."""
     ours, changed, clashes = _appended(transaction, met, shifts, rows) if shifts else ([], [], [])
-    taken = zip(clashes, solve(clashes, solver), strict=True)
-    lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
+    choices = zip(clashes, solve(clashes, solver), strict=True)
+    lost = {clash.path: clash.chunks for clash, answer in choices if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
     tip, reads = transaction.tip, transaction.reads
     try:
@@ -176,13 +176,13 @@ def _begin(
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
         for shift, our, mine in zip(shifts, ours, changed, strict=True):
             dropped = lost.get(our[1])
-            kept = mine if dropped is None else mine[~among(mine, dropped)]
-            rows.copy(shift, our, (transaction, transaction.path_of(shift.key)), kept)
+            own_rows = mine if dropped is None else mine[~among(mine, dropped)]
+            rows.copy(shift, our, (transaction, transaction.path_of(shift.key)), own_rows)
         transaction.reads = None if reads is None else reads.over(met.matching.there)
     except BaseException:
         transaction.begin(*before, tip=tip)
         transaction.reads = reads
         raise
-    left = own_files(before[2])
-    if len(left):
-        transaction.written.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])
+    unused = own_files(before[2])
+    if len(unused):
+        transaction.written.superseded(unused[~np.isin(id_texts(unused), id_texts(own_files(transaction.changes)))])

@@ -77,10 +77,10 @@ class _SinceBase:
             return None
         rows = references.selected(self.rows(references))
         removed = rows.kinds == REMOVED
-        kept = ~removed & within(rows.coordinates, grid_of(array.metadata))
+        present = ~removed & within(rows.coordinates, grid_of(array.metadata))
         if removed.any():
-            kept[removed] = self.had_chunks(change, rows.coordinates[removed])
-        return rows.pick(kept) if kept.any() else None
+            present[removed] = self.had_chunks(change, rows.coordinates[removed])
+        return rows.pick(present) if present.any() else None
 
 
 class _SinceFork(_SinceBase):

@@ -30,7 +30,7 @@ from frazil.repository.session.changed_references import (
 )
 from frazil.stores.values import Columns, Pieces, Sources
 
-_AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
+_BATCH: Final = 64  # manifests that are fetched together, of several arrays
 
 
 def snapshot_delta(
@@ -80,8 +80,8 @@ def snapshot_delta(
             continue
         if source is not None or path in attributes_of:
             node = node._replace(attributes=found.plain(node.attributes))
-        made = None if node.array is None else node.array._replace(manifests=())  # the rows have their references
-        found.made[path] = Made(node._replace(array=made))
+        array = None if node.array is None else node.array._replace(manifests=())  # the rows have their references
+        found.made[path] = Made(node._replace(array=array))
         if node.array is not None and chunks_of is None:
             now = _listed(node, node.array, is_free)
             arrays.append(_ArrayPair(path, True, now._replace(manifests=()), now))
@@ -152,12 +152,12 @@ def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> 
             pieces = Pieces(Sources(None, [manifest.inline.data]), spans, np.arange(len(spans) + 1))
             objects[inline], offsets[inline] = source.pending.add(pieces, rows.lengths[inline])
         if virtual.any():
-            numbers, where = distinct_numbers(rows.objects[virtual])
+            numbers, location_of = distinct_numbers(rows.objects[virtual])
             number_of = {text: at for at, text in enumerate(source.locations)}
             texts = [manifest.location(location) for location in numbers]
             objects[virtual] = np.array(
                 [source.location(text, manifest.checks.get(text), number_of) for text in texts]
-            )[where]
+            )[location_of]
         parts.append(rows._replace(objects=objects, offsets=offsets))
     return Rows._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
@@ -175,7 +175,7 @@ def _batches(arrays: Iterable[_ArrayPair]) -> Iterator[tuple[list[_ArrayPair], l
         if own:
             batch.append(pair)
             ids |= dict.fromkeys(own)
-        if len(ids) >= _AT_ONCE:
+        if len(ids) >= _BATCH:
             yield batch, list(ids)
             batch, ids = [], {}
     if batch:

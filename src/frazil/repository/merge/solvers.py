@@ -41,8 +41,8 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     Raises ConflictError with the conflicts whose answer is "fail" or impossible (`Conflict.answers`); InvalidInputError for an invalid
     solver or answer."""
     check_solver(solver)
-    taken: list[Taken] = []
-    left: list[Conflict] = []
+    choices: list[Taken] = []
+    unsolved: list[Conflict] = []
     for conflict in conflicts:
         answer = solver if isinstance(solver, str) else solver(conflict)
         if not isinstance(solver, str) and answer not in (*_NAMED, "fail"):
@@ -50,13 +50,13 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
                 f'a solver must return "ours", "theirs" or "fail", not {answer!r}', path=conflict.path
             )
         if answer in conflict.answers:
-            taken.append(answer)
+            choices.append(answer)
         else:
-            left.append(conflict)
-    if left:
-        count = "a conflict" if len(left) == 1 else f"{len(left)} conflicts"
-        raise conflict_error(f"{count} with what others have committed since", left, hint_for(left))
-    return taken
+            unsolved.append(conflict)
+    if unsolved:
+        count = "a conflict" if len(unsolved) == 1 else f"{len(unsolved)} conflicts"
+        raise conflict_error(f"{count} with what others have committed since", unsolved, hint_for(unsolved))
+    return choices
 
 
 def hint_for(conflicts: Sequence[Conflict]) -> str:
@@ -67,18 +67,18 @@ def hint_for(conflicts: Sequence[Conflict]) -> str:
 
 
 def answered(
-    ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], taken: Sequence[Taken]
+    ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], choices: Sequence[Taken]
 ) -> tuple[Delta, frozenset[str]]:
     """What remains of ours, and the paths whose nodes of the other side are replaced, with all below: new paths, and former paths of nodes that ours removes.
 
-    taken  for each conflict: the side whose change is used"""
-    left = _Left(ours)
-    for conflict, answer in zip(conflicts, taken, strict=True):
-        left.take(conflict, answer)
+    choices  for each conflict: the side whose change is used"""
+    remaining = _Left(ours)
+    for conflict, answer in zip(conflicts, choices, strict=True):
+        remaining.take(conflict, answer)
     for path, found in ours.chunks.items():  # what both removed is removed
-        if path in theirs.chunks and path in left.parts["chunks"]:
-            left.drop_chunks(path, found.removed[among(found.removed, theirs.chunks[path].removed)])
-    return ours._replace(**left.parts), frozenset(left.over)
+        if path in theirs.chunks and path in remaining.parts["chunks"]:
+            remaining.drop_chunks(path, found.removed[among(found.removed, theirs.chunks[path].removed)])
+    return ours._replace(**remaining.parts), frozenset(remaining.over)
 
 
 class _Left:

@@ -34,7 +34,7 @@ from frazil.stores.values import Columns
 
 Booleans = NDArray[np.bool_]
 
-_LISTED: Final = 2**22  # largest number of places of a box that are looked at one by one
+_MOST_POSITIONS: Final = 2**22  # largest number of places of a box that are looked at one by one
 
 Source = tuple[ObjectId, Callable[[], "list[Piece]"]]  # a snapshot, and the references that the array has there
 
@@ -179,7 +179,7 @@ class _Building:
         good = fresh & piece.good & ~among(piece.chunks, undecodable)
         self._add(piece.rows, piece.chunks, good)
         if self._doubtful:
-            doubtful = good & np.logical_or.reduce([_may_have(one, piece.chunks) for one in self._doubtful])
+            doubtful = good & np.logical_or.reduce([_may_have(region, piece.chunks) for region in self._doubtful])
             if doubtful.any():
                 self._restored.append((None, piece.chunks[doubtful]))
         self._hidden = np.concatenate([self._hidden, piece.chunks[~fresh & ~piece.good]])
@@ -193,27 +193,27 @@ class _Building:
         assert piece.rows is not None
         assert piece.chunks is not None
         chunks, rows = piece.chunks[bad], select_rows(piece.rows, bad)
-        left = np.ones(len(bad), np.bool_)
+        unfound = np.ones(len(bad), np.bool_)
         for same in (True, False) if self._consents.older else (True,):
             for number, (snapshot, _) in enumerate(self._older):
-                found = self._from_older(number, rows, chunks, left, same=same)
+                found = self._from_older(number, rows, chunks, unfound, same=same)
                 if found.any():
                     self._restored.append((snapshot, chunks[found]))
-                    left &= ~found
-                if not left.any():
+                    unfound &= ~found
+                if not unfound.any():
                     return
         text = "their bytes are missing or damaged"
-        self._lost.append((text, chunks[left]))
+        self._lost.append((text, chunks[unfound]))
         if not self._consents.accept_loss:
-            self._lost_unlisted |= not piece.sound[bad[left]].all()
-            self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[left]))
+            self._lost_unlisted |= not piece.sound[bad[unfound]].all()
+            self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[unfound]))
         self._add_covered(chunks)
 
-    def _from_older(self, number: int, bad: Manifest, chunks: Columns, left: Booleans, *, same: bool) -> Booleans:
+    def _from_older(self, number: int, bad: Manifest, chunks: Columns, unfound: Booleans, *, same: bool) -> Booleans:
         """Replaces bad references to `chunks` by good ones of an older snapshot, and returns which it replaced. same: only by references to the same chunk
         files."""
         found = np.zeros(len(chunks), np.bool_)
-        decided = ~left
+        decided = ~unfound
         for piece in self._pieces(number):
             if piece.rows is None or piece.chunks is None:
                 decided |= _may_have(piece, chunks)
@@ -228,9 +228,9 @@ class _Building:
             fits = piece.good[rows] & ~identical
             if same:
                 fits &= of_file
-            taken = np.zeros(len(piece.chunks), np.bool_)
-            taken[rows[fits]] = True
-            self._add(piece.rows, piece.chunks, taken)
+            found_older = np.zeros(len(piece.chunks), np.bool_)
+            found_older[rows[fits]] = True
+            self._add(piece.rows, piece.chunks, found_older)
             found[undecided[fits]] = True
         return found
 
@@ -241,27 +241,27 @@ class _Building:
         complete = False
         for number, (snapshot, _) in enumerate(self._older):
             theirs = self._pieces(number)
-            if any(one.id == piece.id for one in theirs):
+            if any(reference.id == piece.id for reference in theirs):
                 continue
-            complete = all(one.rows is not None for one in theirs)
+            complete = all(reference.rows is not None for reference in theirs)
             behind: list[Piece] = []
-            for one in theirs:
-                if one.rows is None or one.chunks is None:
-                    behind.append(one)
+            for reference in theirs:
+                if reference.rows is None or reference.chunks is None:
+                    behind.append(reference)
                     continue
-                fresh = _may_have(piece, one.chunks) & ~among(one.chunks, self._covered)
+                fresh = _may_have(piece, reference.chunks) & ~among(reference.chunks, self._covered)
                 for hidden in behind:
-                    fresh &= ~_may_have(hidden, one.chunks)
-                self._add(one.rows, one.chunks, fresh & one.good)
-                if (fresh & one.good).any():
-                    self._restored.append((snapshot, one.chunks[fresh & one.good]))
-                bad = fresh & ~one.good
+                    fresh &= ~_may_have(hidden, reference.chunks)
+                self._add(reference.rows, reference.chunks, fresh & reference.good)
+                if (fresh & reference.good).any():
+                    self._restored.append((snapshot, reference.chunks[fresh & reference.good]))
+                bad = fresh & ~reference.good
                 if bad.any():
-                    self._lost.append(("their bytes are missing", one.chunks[bad]))
-                    self._lost_unlisted |= not one.sound[bad].all()
+                    self._lost.append(("their bytes are missing", reference.chunks[bad]))
+                    self._lost_unlisted |= not reference.sound[bad].all()
                     if not self._consents.accept_loss:
-                        self._add(one.rows, one.chunks, bad)
-                    self._add_covered(one.chunks[bad])
+                        self._add(reference.rows, reference.chunks, bad)
+                    self._add_covered(reference.chunks[bad])
             if complete:
                 break
         self._record_lost(piece, complete=complete)
@@ -270,8 +270,8 @@ class _Building:
         """Records what a manifest may have had and no older snapshot has."""
         if not complete:
             self._doubtful.append(piece)
-        left = self._uncovered(piece)
-        if left is not None and not len(left):
+        uncovered = self._uncovered(piece)
+        if uncovered is not None and not len(uncovered):
             return
         box = piece.box
         certain = box is not None and box.count == box.capacity
@@ -280,7 +280,7 @@ class _Building:
             text = "the manifest is damaged, and may have had these" + (
                 "" if box is None else f", {box.count} of the box at most"
             )
-        self._lost.append((text, left))
+        self._lost.append((text, uncovered))
         self._lost_unlisted = True
 
     def _uncovered(self, piece: Piece) -> Columns | None:
@@ -292,7 +292,7 @@ class _Building:
         if piece.box is not None:
             stop = tuple(min(last + 1, end) for last, end in zip(piece.box.last, self._grid, strict=True))
         sides = [max(end - start, 0) for start, end in zip(first, stop, strict=True)]
-        if prod(sides) > _LISTED:
+        if prod(sides) > _MOST_POSITIONS:
             covered = int(np.count_nonzero(_may_have(piece, self._covered)))
             return no_coordinates(len(sides)) if covered == prod(sides) else None
         chunks = np.indices(sides, np.int64).reshape(len(sides), prod(sides)).T + np.array(first, np.int64)

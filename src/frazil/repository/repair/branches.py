@@ -58,8 +58,10 @@ def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles)
     lists = [record for record in records if record.folder == "condemned"]
     is_running = any(record.folder == "runs" for record in records)
     condemned = named[among(named, condemned_ids(files, lists if is_running else [])["chunks"])]
-    there = named[among(named, listed.ids)]
-    missing_ids = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
+    existing = named[among(named, listed.ids)]
+    missing_ids = existing[
+        files.store.uncached.sizes([_chunk_key(files, chunk_id) for chunk_id in id_list(existing)]) < 0
+    ]
     for lost in (*id_list(condemned), *id_list(missing_ids)):
         raise ConflictError(
             "a garbage collection removes a chunk file that the repair would refer to",
@@ -126,8 +128,8 @@ def make_branch(
     CommitUnknownError.
 
     planned  branches that this repair made, or would make"""
-    taken, name, number = {*files.branches(), *planned}, start, 1
-    while name in taken:
+    names, name, number = {*files.branches(), *planned}, start, 1
+    while name in names:
         if _points_to(files, name, planned) == snapshot:
             return name
         number += 1

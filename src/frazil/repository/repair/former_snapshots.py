@@ -16,8 +16,8 @@ from frazil.repository.repair.array_references import Source, read_pieces
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.references import ChunkFiles
 
-_LONGEST: Final = 10_000  # former tips that are read
-_FOLLOWED: Final = 64  # former tips whose histories are followed
+_MOST_FORMER_TIPS: Final = 10_000  # former tips that are read
+_MOST_HISTORIES: Final = 64  # former tips whose histories are followed
 
 
 def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None) -> Iterator[ObjectId]:
@@ -25,12 +25,12 @@ def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None
     damage. Raises StoreError.
 
     branch  None: for a tag;  tip: None if it cannot be read"""
-    seen: set[ObjectId] = set() if tip is None else {tip}
-    tips = [] if branch is None else list(islice(_former_tips(files, branch), _LONGEST))
+    visited: set[ObjectId] = set() if tip is None else {tip}
+    tips = [] if branch is None else list(islice(_former_tips(files, branch), _MOST_FORMER_TIPS))
     histories = [_ancestors(files, start) for start in ([] if tip is None else [tip])]
-    for found in chain(*histories, tips, *(_ancestors(files, start) for start in tips[:_FOLLOWED])):
-        if found not in seen:
-            seen.add(found)
+    for found in chain(*histories, tips, *(_ancestors(files, start) for start in tips[:_MOST_HISTORIES])):
+        if found not in visited:
+            visited.add(found)
             yield found
 
 
@@ -38,7 +38,7 @@ def parent_of(files: RepositoryFormat, file: ObjectId) -> ObjectId | None:
     """The parent of a snapshot whose list of ancestors is wrong: the first of that list or, if it has none, the snapshot that a branch pointed to before it
     first pointed to this one. None if it is unknown, or itself has a wrong list. Raises StoreError."""
     (named,) = files.listed(files.snapshot(file)).parents
-    candidates = {named} if named is not None else _stood_before(files, file)
+    candidates = {named} if named is not None else _tips_before(files, file)
     if len(candidates) != 1:
         return None
     try:
@@ -50,7 +50,7 @@ def parent_of(files: RepositoryFormat, file: ObjectId) -> ObjectId | None:
     return None if is_wrong else parent
 
 
-def _stood_before(files: RepositoryFormat, file: ObjectId) -> set[ObjectId]:
+def _tips_before(files: RepositoryFormat, file: ObjectId) -> set[ObjectId]:
     found: set[ObjectId] = set()
     for name in files.branches():
         before: ObjectId | None = None
@@ -109,12 +109,12 @@ class FormerSnapshots:
             file = self._ids[number]
             number += 1
             if file not in self._read:
-                self._read[file] = self._one(file)
+                self._read[file] = self._read_snapshot(file)
             snapshot = self._read[file]
             if snapshot is not None:
                 yield file, snapshot
 
-    def _one(self, file: ObjectId) -> Snapshot | None:
+    def _read_snapshot(self, file: ObjectId) -> Snapshot | None:
         """A snapshot; None if it cannot be read, or its file contains another one. The first of a repository may have another id, and no nodes."""
         try:
             snapshot = self._files.snapshot(file)

@@ -50,17 +50,17 @@ class LostTips:
         near = self._near_tips(branch)
         tips = {name: tip for name in found if (tip := self._tip(name)) is not None}
         base = _base(self._files, branch)
-        made = [name for name, tip in tips.items() if self._is_near(tip, base)]
-        if near or made:
-            return near, made
-        known = frozenset(former_ids(self._files, branch, None))
-        made = [name for name, tip in tips.items() if tip not in known and self._follows(tip, known)]
-        other = self._newest(known)
+        candidates = [name for name, tip in tips.items() if self._is_near(tip, base)]
+        if near or candidates:
+            return near, candidates
+        former = frozenset(former_ids(self._files, branch, None))
+        candidates = [name for name, tip in tips.items() if tip not in former and self._follows(tip, former)]
+        other = self._newest(former)
         # that of an earlier damage may still be there, and is older; without this, each repair would find the next commit of a deleted branch
-        if other is None or any(self._written_at(tips[name]) >= self._read()[other].written_at for name in made):
-            return [], made
+        if other is None or any(self._written_at(tips[name]) >= self._read()[other].written_at for name in candidates):
+            return [], candidates
         self._chosen.add(other)
-        return [other], made
+        return [other], candidates
 
     def _read(self) -> dict[ObjectId, _Orphan]:
         if self._orphans is None:
@@ -105,21 +105,21 @@ class LostTips:
             return any(ancestor.snapshot in base.ids for ancestor in near)
         return False
 
-    def _newest(self, known: frozenset[ObjectId]) -> ObjectId | None:
+    def _newest(self, former: frozenset[ObjectId]) -> ObjectId | None:
         """The newest complete orphan that no other follows, that follows a known snapshot, and that is not the tip of another damaged branch."""
         for branch in self._files.branches():
             self._near_tips(branch)
         orphans = self._read()
         followed = {orphan.parent for orphan in orphans.values()}
-        last = orphans.keys() - followed - known - self._chosen
+        last = orphans.keys() - followed - former - self._chosen
         newest = sorted(last, key=lambda file: orphans[file].written_at, reverse=True)
-        after = (file for file in newest if self._follows(file, known))
+        after = (file for file in newest if self._follows(file, former))
         return last_complete(self._files, after, self._chunk_files, self._progress)
 
-    def _follows(self, file: ObjectId, known: frozenset[ObjectId]) -> bool:
+    def _follows(self, file: ObjectId, former: frozenset[ObjectId]) -> bool:
         """Whether a snapshot follows one of some; true if none is known."""
         with suppress(*UNREADABLE):
-            return not known or any(ancestor.snapshot in known for ancestor in self._files.ancestors(file))
+            return not former or any(ancestor.snapshot in former for ancestor in self._files.ancestors(file))
         return False
 
 

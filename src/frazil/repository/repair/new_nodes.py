@@ -137,7 +137,8 @@ class _Planning:
         if isinstance(node.attributes, AttributesReference) and not self._can_read(node.attributes):
             repaired = self._with_attributes(node)
         is_damaged = node.array is not None and (
-            node.path in self.damage.paths or not self.damage.files.isdisjoint(one.id for one in node.array.manifests)
+            node.path in self.damage.paths
+            or not self.damage.files.isdisjoint(manifest.id for manifest in node.array.manifests)
         )
         rebuilt = self._rebuilt(node) if is_damaged else None
         self._keep(repaired, node, rebuilt)
@@ -231,9 +232,9 @@ class _Planning:
 
     def replace_node(self, broken: BrokenNode) -> None:
         """Replaces a node that cannot be read by its newest readable state."""
-        taken = {self._base.nodes.id_of(path) for path in self._base.nodes if path != broken.path}
+        used_ids = {self._base.nodes.id_of(path) for path in self._base.nodes if path != broken.path}
         for file, snapshot, older in self._former.nodes(broken.path, broken.id):
-            if older.id in taken:
+            if older.id in used_ids:
                 continue
             node = older._replace(path=broken.path)
             try:

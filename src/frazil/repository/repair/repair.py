@@ -253,13 +253,15 @@ class _Run:
             self.lost.append(Entry("branch", text, ref))
             return
         if not self._consents.tips:
-            made = self._make_branch(branch_name(name, "repaired"), target)
-            text = f"the branch {made} begins at the last complete snapshot, {encode_id(target)}; tips=True resets {name} itself to it"
+            created = self._make_branch(branch_name(name, "repaired"), target)
+            text = f"the branch {created} begins at the last complete snapshot, {encode_id(target)}; tips=True resets {name} itself to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
             return
-        kept = ""
+        old_tip = ""
         if whole:
-            kept = f"; its former state is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
+            old_tip = (
+                f"; its former state is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
+            )
         if not self._dry_run:
             move_back(self._files, tip, target)
             self.writes = True
@@ -268,7 +270,7 @@ class _Run:
         self.repaired.append(
             Entry(
                 "branch",
-                f"it was reset to the last complete snapshot, {encode_id(target)}{kept}",
+                f"it was reset to the last complete snapshot, {encode_id(target)}{old_tip}",
                 ref,
                 "",
                 encode_id(target),
@@ -278,8 +280,8 @@ class _Run:
     def _find_tips(self, name: str) -> None:
         """Keeps, on new branches, what the damaged files of a branch may have named: such a file is the only one that names an acknowledged commit."""
         start = branch_name(name, "found")
-        lost, made = self._lost_tips.of(name, named_alike(self._files, start))
-        for found in [*made, *(self._make_branch(start, snapshot) for snapshot in lost)]:
+        lost, created = self._lost_tips.of(name, named_alike(self._files, start))
+        for found in [*created, *(self._make_branch(start, snapshot) for snapshot in lost)]:
             text = f"its newest file is damaged. It may have named the snapshot at which the branch {found} begins; if so, reset {name} to {found}"
             self.lost.append(Entry("branch", text, f"branch {name}"))
 
@@ -354,7 +356,7 @@ class _Run:
         for ref, start in starts.items():
             if start is not None:
                 self._find_ends(files, ref, start, expired, ends, whole)
-                self._find_last(files, ref, start, last)
+                self._find_oldest(files, ref, start, last)
         for end, ref in ends.items():
             text = f"it ends before {encode_id(end)}, which is damaged or missing"
             self.repaired.append(Entry("history", text, ref))
@@ -371,16 +373,16 @@ class _Run:
             record_expired(files, id_column(sorted(ends)), id_column(sorted(last)))
             self.writes = True
 
-    def _find_last(self, files: RepositoryFormat, ref: str, tip: ObjectId, last: dict[ObjectId, str]) -> None:
+    def _find_oldest(self, files: RepositoryFormat, ref: str, tip: ObjectId, last: dict[ObjectId, str]) -> None:
         """Finds the snapshots whose parent no file names: the tip, and the last of its history."""
         at = tip
         with suppress(*UNREADABLE):
             for ancestor in files.ancestors(tip):
                 at = ancestor.snapshot
-        for one in (tip, at):
+        for candidate in (tip, at):
             with suppress(*UNREADABLE):
-                if not (self._dry_run and one in self._mended) and files.history_fault(one) is not None:
-                    last.setdefault(one, ref)
+                if not (self._dry_run and candidate in self._mended) and files.history_fault(candidate) is not None:
+                    last.setdefault(candidate, ref)
 
     def _tip_of(self, files: RepositoryFormat, name: str) -> ObjectId | None:
         try:

@@ -84,7 +84,8 @@ class Repair(Record):
             "ok": self.ok,
             **{name: dict(getattr(self, name)) for name in _TITLES},
             **{
-                name: [one.to_json() for one in getattr(self, name)] for name in ("repaired", "lost", "before", "after")
+                name: [entry.to_json() for entry in getattr(self, name)]
+                for name in ("repaired", "lost", "before", "after")
             },
         }
 

@@ -21,7 +21,7 @@ from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.session_state import SessionState
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
-from frazil.stores.array_storage.shared_objects import UNASKED, AnsweredBuffers, fetch_located, located_files
+from frazil.stores.array_storage.shared_objects import NOT_FETCHED, fetch_located, located_files
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.merged_spans import Merged
@@ -140,9 +140,9 @@ class ArrayChunks:
             )
             return fetched._replace(rows=whole.cut(fetched.rows))
         if len(located.kind) == 1 and continue_from is None and located.kind.item(0) in (STORED, INLINE):
-            one = _fetch_one(store, located, spans, expect)
-            if one is not None:
-                return one
+            single = _fetch_one(store, located, spans, expect)
+            if single is not None:
+                return single
         if (located.kind == VIRTUAL_KIND).any():
             return fetch_mixed(
                 store, self._owner.options.virtual, located, spans, expect=expect, single_read=single_read
@@ -158,8 +158,8 @@ class ArrayChunks:
                 coords = np.concatenate((coords, lookup.changed.columns.coordinates))
             coords = sorted_coordinates(coords[within(coords, grid_shape)])
             owner.note_read(self._key, None)
-            there: Columns = coords[lookup.locate(coords).kind != NOWHERE]
-            return there
+            existing: Columns = coords[lookup.locate(coords).kind != NOWHERE]
+            return existing
 
     def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
         coords = self.stored(grid_shape)
@@ -183,8 +183,8 @@ class ArrayChunks:
                 matches = (rows.ids == np.frombuffer(file, np.uint8)).all(axis=1)
                 coords = np.concatenate((coords, rows.coordinates[matches]))
             located = lookup.locate(coords := sorted_coordinates(coords))
-        there = np.flatnonzero(located.kind == STORED).tolist()
-        found = [row for row in there if located.names[located.object[row]] == key]
+        stored = np.flatnonzero(located.kind == STORED).tolist()
+        found = [row for row in stored if located.names[located.object[row]] == key]
         return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
@@ -229,11 +229,11 @@ class ArrayChunks:
             changed = owner.change_of(self._key).changed_references()
             segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
             old = changed.find_one(chunk)
-            left = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
+            unused = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
             kinds, ids = np.array([PENDING], np.uint8), np.zeros((1, ID_BYTES), np.uint8)
             (number,) = changed.set(Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)).tolist()
-            if left is not None:
-                owner.written.superseded(left)
+            if unused is not None:
+                owner.written.superseded(unused)
             version = changed_version(changed.generation, number)
             owner.chunks_added()
         return version
@@ -243,8 +243,8 @@ class ArrayChunks:
         with owner.lock:
             changed = owner.change_of(self._key).changed_references()
             fits = self._as_expected(coords, expect)
-            there = self.locate(coords).kind != NOWHERE
-            answers = self._set(changed, removed_rows(coords), fits & there)
+            exists = self.locate(coords).kind != NOWHERE
+            answers = self._set(changed, removed_rows(coords), fits & exists)
             owner.chunks_added()  # invalidates the cached chunks, which were just looked up before the removal
         return [
             answer if not fit and isinstance(answer, Changed) else None
@@ -266,13 +266,13 @@ class ArrayChunks:
 
     def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:
         """Sets the rows that fit. Returns the new version of each chunk, or the present version of those that do not fit."""
-        kept = rows if fits.all() else rows.pick(fits)
-        old = changed.find(kept.coordinates)
-        left = changed.whole_files(old[old >= 0])
-        numbers = changed.set(kept)
-        self._owner.written.superseded(left)
-        answers: list[Version | Changed] = [*set_versions(kept, numbers, changed.generation)]
-        if kept is not rows:
+        fitting = rows if fits.all() else rows.pick(fits)
+        old = changed.find(fitting.coordinates)
+        unused = changed.whole_files(old[old >= 0])
+        numbers = changed.set(fitting)
+        self._owner.written.superseded(unused)
+        answers: list[Version | Changed] = [*set_versions(fitting, numbers, changed.generation)]
+        if fitting is not rows:
             new, versions = iter(answers), self.locate(rows.coordinates).versions
             assert versions is not None
             answers = [
@@ -312,16 +312,11 @@ def _fetch_one(
         spans = np.array([(0, base + start, count)], np.int64)
     if located.kind.item(0) == INLINE:
         rows = np.array([(-1 - located.object.item(0), base + start, count)], np.int64)
-        return Fetched(
-            Sources(None, AnsweredBuffers(located.inline, UNASKED)), (FOUND,), versions, located.length, rows, None
-        )
+        return Fetched(Sources(None, located.inline), (FOUND,), versions, located.length, rows, None, NOT_FETCHED)
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None
-    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
-    return Fetched(
-        Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
-    )
+    return Fetched(fetched.sources, fetched.status, versions, located.length, fetched.rows, None, fetched)
 
 
 def _value_lengths(pieces: Pieces) -> Columns:

@@ -18,8 +18,10 @@ def same_attributes(files: RepositoryFormat, left: Attributes, right: Attributes
     if isinstance(left, AttributesReference) and left == right:
         return True
     ours, theirs = (
-        files.attributes(one.id, one.location) if isinstance(one, AttributesReference) else one or {}
-        for one in (left, right)
+        files.attributes(attributes.id, attributes.location)
+        if isinstance(attributes, AttributesReference)
+        else attributes or {}
+        for attributes in (left, right)
     )
     return same_json(ours, theirs)
 

@@ -20,7 +20,7 @@ from frazil.repository.session.change_set import ChunksByPath
 from frazil.stores.store import Store
 
 _LONGEST_WAIT: Final = 10.0  # seconds
-_MOST_KNOWN: Final = 256  # commits whose chunks are recorded
+_MOST_COMMITS: Final = 256  # commits whose chunks are recorded
 
 
 class _ChunkCommit(Record):
@@ -38,7 +38,7 @@ class Branches:
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
-        self._chunk_commits: deque[_ChunkCommit] = deque(maxlen=_MOST_KNOWN)
+        self._chunk_commits: deque[_ChunkCommit] = deque(maxlen=_MOST_COMMITS)
         self._unsynced: dict[str, bool] = {}  # whether the key may not exist yet
         self._lost: str | None = None  # the error of the system that could not write these keys to the medium
         self._syncing = threading.Lock()

@@ -164,11 +164,11 @@ class ChangeSet:
         if None in self._paths.values():
             return None
         found: dict[str, frozenset[tuple[int, ...]]] = {}
-        left = _FEW_CHUNKS
+        remaining = _FEW_CHUNKS
         for change in self:
             references = change.references
-            left -= 0 if references is None else references.count
-            if change.node is not change.base or left < 0:
+            remaining -= 0 if references is None else references.count
+            if change.node is not change.base or remaining < 0:
                 return None
             if references is not None:
                 found[change.node.path] = frozenset([tuple(chunk) for chunk in references.current_chunks().tolist()])
@@ -325,9 +325,9 @@ class ChangeSet:
         keys = self.keys.paths.keys() | self.nodes.keys()
         return ChangeSet(base, NodeKeys({key: path for key in keys if (path := self.path_of(key)) is not None}))
 
-    def rebased(self, base: Nodes, there: Callable[[str], str | None]) -> ChangeSet:
-        """An empty change set on another base, with the same keys, pending bytes and locations. there: the path in that base of a node of this one"""
-        paths = {key: at for key, path in self.keys.paths.items() if (at := there(path)) is not None}
+    def rebased(self, base: Nodes, new_path: Callable[[str], str | None]) -> ChangeSet:
+        """An empty change set on another base, with the same keys, pending bytes and locations. new_path: the path in that base of a node of this one"""
+        paths = {key: at for key, path in self.keys.paths.items() if (at := new_path(path)) is not None}
         other = ChangeSet(base, NodeKeys(paths))
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
         other.packs = self.packs

@@ -84,8 +84,8 @@ def distinct_numbers(numbers: NDArray[np.integer]) -> tuple[list[int], Columns]:
     """The distinct numbers, and the place of each number among them. There is at least one."""
     if (numbers == numbers[0]).all():
         return [int(numbers[0])], np.zeros(len(numbers), np.int64)
-    distinct, where = np.unique(numbers, return_inverse=True)
-    return distinct.tolist(), where
+    distinct, indices = np.unique(numbers, return_inverse=True)
+    return distinct.tolist(), indices
 
 
 class PendingBytes:
@@ -198,14 +198,14 @@ class ChangedReferences:
         found = np.full(len(coordinates), -1, np.int64)
         if not self._runs:
             return found
-        left = np.flatnonzero(self._keys.has(coordinates))
-        keys = self._keys.of(coordinates if len(left) == len(coordinates) else coordinates[left])
+        unfound = np.flatnonzero(self._keys.has(coordinates))
+        keys = self._keys.of(coordinates if len(unfound) == len(coordinates) else coordinates[unfound])
         for run in reversed(self._runs):
             positions = np.minimum(run.keys.searchsorted(keys), len(run.keys) - 1)
             hit = run.keys[positions] == keys
-            found[left[hit]] = run.rows[positions[hit]]
-            left, keys = left[~hit], keys[~hit]
-            if not len(left):
+            found[unfound[hit]] = run.rows[positions[hit]]
+            unfound, keys = unfound[~hit], keys[~hit]
+            if not len(unfound):
                 break
         return found
 
@@ -236,7 +236,7 @@ class ChangedReferences:
 
     def current_chunks(self) -> Columns:
         """The coordinates of the current rows, in order: int64[m, d]."""
-        return _taken(self._columns.coordinates, self.current())
+        return _copied_rows(self._columns.coordinates, self.current())
 
     def assign_objects(
         self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
@@ -262,7 +262,7 @@ class ChangedReferences:
 
     def selected(self, rows: Columns) -> Rows:
         """Some of the rows."""
-        return Rows._make([_taken(column, rows) for column in self._columns])
+        return Rows._make([_copied_rows(column, rows) for column in self._columns])
 
     def copy(self) -> ChangedReferences:
         """A copy with the current rows."""
@@ -325,10 +325,10 @@ class ChangedReferences:
 
     def _compact(self) -> None:
         """Drops the rows that are neither current nor inherited. The others get new numbers, in new memory."""
-        kept = np.concatenate((np.arange(self.inherited), np.sort(self.own())))
-        self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
-        self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
-        self.count, self.generation = len(kept), next(_generations)
+        remaining = np.concatenate((np.arange(self.inherited), np.sort(self.own())))
+        self._columns, self._counts = self._columns.pick(remaining), self._counts[remaining]
+        self._runs = [_Run(run.keys, remaining.searchsorted(run.rows)) for run in self._runs]
+        self.count, self.generation = len(remaining), next(_generations)
 
     def _add(self, run: _Run) -> None:
         self._runs.append(run)
@@ -346,7 +346,7 @@ class ChangedReferences:
         self._runs.append(_Run(keys[last], rows[last]))
 
 
-def _taken(column: NDArray[Number], rows: Columns) -> NDArray[Number]:
+def _copied_rows(column: NDArray[Number], rows: Columns) -> NDArray[Number]:
     """A copy of some rows of a column. Indexing with numbers gives the GIL away, which costs more than a small commit does with one row."""
     if len(rows) != 1:
         return column[rows]
@@ -360,8 +360,8 @@ def _empty(rank: int, room: int) -> Rows:
 
 
 def _restored(rank: int, inherited: Rows, own: Rows) -> ChangedReferences:
-    made = ChangedReferences(rank)
-    made.set(inherited)
-    made.inherited = made.count
-    made.set(own)
-    return made
+    references = ChangedReferences(rank)
+    references.set(inherited)
+    references.inherited = references.count
+    references.set(own)
+    return references

@@ -56,8 +56,10 @@ class ChunkLookup(Record):
             placed.take(found, changed.selected(changed_rows[found]), segment, location, changes.location_checks)
         part, row = np.full((2, count), -1, np.int64)
         if base is not None and len(found) < count:
-            left = np.flatnonzero(changed_rows < 0)
-            part[left], row[left] = base.find(coordinates if len(left) == count else coordinates[left])
+            unchanged = np.flatnonzero(changed_rows < 0)
+            part[unchanged], row[unchanged] = base.find(
+                coordinates if len(unchanged) == count else coordinates[unchanged]
+            )
             for number in np.unique(part[part >= 0]).tolist():
                 of_part = np.flatnonzero(part == number)
                 manifest = base.manifest(number)
@@ -117,12 +119,12 @@ class _Placed:
         self.kind[at] = _LOCATED[rows.kinds]
         pending, virtual = rows.kinds == PENDING, rows.kinds == VIRTUAL
         if pending.any():
-            numbers, where = distinct_numbers(rows.objects[pending])
-            self.objects[at[pending]] = where + len(self.buffers)
+            numbers, indices = distinct_numbers(rows.objects[pending])
+            self.objects[at[pending]] = indices + len(self.buffers)
             self.buffers += [segment(number) for number in numbers]
         if virtual.any():
-            numbers, where = distinct_numbers(rows.objects[virtual])
-            self.objects[at[virtual]] = where + len(self.texts)
+            numbers, indices = distinct_numbers(rows.objects[virtual])
+            self.objects[at[virtual]] = indices + len(self.texts)
             texts = [location(number) for number in numbers]
             self.texts += texts
             self.checks += [checks.get(text) for text in texts]
@@ -130,9 +132,9 @@ class _Placed:
     def located(self, files: RepositoryFormat, coordinates: Columns, versions: _Versions) -> Located:
         native, names = self.kind == STORED, list[str]()
         if native.any():
-            distinct, where = _distinct_ids(self.ids[native])
+            distinct, indices = _distinct_ids(self.ids[native])
             names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
-            self.objects[native] = where
+            self.objects[native] = indices
         if self.texts:
             virtual = self.kind == VIRTUAL_KIND
             chunks = np.zeros((len(self.texts), coordinates.shape[1]), np.int64)
@@ -151,8 +153,8 @@ def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
     """The distinct ids, and the place of the id of each row among them."""
     if len(ids) == 1 or (ids[1:] == ids[:1]).all():
         return ids[:1], np.zeros(len(ids), np.int64)
-    texts, where = np.unique(id_texts(ids), return_inverse=True)
-    return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), where
+    texts, indices = np.unique(id_texts(ids), return_inverse=True)
+    return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), indices
 
 
 def _located(

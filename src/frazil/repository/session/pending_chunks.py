@@ -58,7 +58,7 @@ def store_pending(
     most_inline  largest total of the chunks that are kept for a manifest; if they have more bytes, they are written, too. None: no limit"""
     if changes.pending.nbytes <= INLINE_LIMIT and most_inline is None:
         return  # none is too large, and they are few
-    waiting = [found for change in changes if (found := _waiting(change)) is not None]
+    waiting = [found for change in changes if (found := _pending_of(change)) is not None]
     limit = INLINE_LIMIT
     if most_inline is not None:
         lengths = [part.rows.lengths for part in waiting]
@@ -70,7 +70,7 @@ def store_pending(
     _compact(changes, [found for part in waiting if len((found := part.those(part.rows.lengths <= limit)).numbers)])
 
 
-def _waiting(change: NodeChange) -> _Waiting | None:
+def _pending_of(change: NodeChange) -> _Waiting | None:
     references = change.references
     if references is None:
         return None

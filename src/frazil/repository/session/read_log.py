@@ -12,7 +12,7 @@ from frazil.formats.nodes import Nodes
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
 
-_LOOSE: Final = 2**16  # coordinates of one array that may contain duplicates
+_MOST_DUPLICATES: Final = 2**16  # coordinates of one array that may contain duplicates
 
 
 class Reads(Record):
@@ -45,7 +45,7 @@ class ReadLog:
         """Records chunks of an array, by its path in the snapshot."""
         self._chunks.setdefault(path, []).append(coordinates)
         self._loose[path] = self._loose.get(path, 0) + len(coordinates)
-        if self._loose[path] > _LOOSE:
+        if self._loose[path] > _MOST_DUPLICATES:
             self._chunks[path] = [sorted_coordinates(np.concatenate(self._chunks[path]))]
             self._loose[path] = 0
 
@@ -57,13 +57,13 @@ class ReadLog:
         for path, coordinates in reads.chunks.items():
             self.chunks(path, coordinates)
 
-    def over(self, there: Callable[[str], str | None]) -> ReadLog:
-        """The same log for another snapshot. there: the path in that snapshot of a node of this one"""
+    def over(self, new_path: Callable[[str], str | None]) -> ReadLog:
+        """The same log for another snapshot. new_path: the path in that snapshot of a node of this one"""
         other = ReadLog()
         other.nodes, other.listed, other.deep = set(self.nodes), set(self.listed), set(self.deep)
-        other.arrays = {found for path in self.arrays if (found := there(path)) is not None}
+        other.arrays = {found for path in self.arrays if (found := new_path(path)) is not None}
         for path, parts in self._chunks.items():
-            found = there(path)
+            found = new_path(path)
             if found is not None:
                 other._chunks[found], other._loose[found] = parts, self._loose[path]
         return other

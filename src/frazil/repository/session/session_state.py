@@ -28,7 +28,7 @@ from frazil.repository.session.written_files import WrittenFiles
 from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, VirtualContainers
 from frazil.runtime import DEFAULT, Runtime
 
-_EVER: Final = 2**62  # nanoseconds
+_FOREVER_NS: Final = 2**62  # nanoseconds
 _WAITING_BYTES: Final = 2**26  # largest total of chunks in memory, before they are written
 
 
@@ -125,7 +125,7 @@ class SessionState:
         """The largest possible age, in nanoseconds, of a file that only this session refers to. From two clocks of this machine: one may be set back, the other
         may stop while the machine sleeps."""
         if self.needs_check:
-            return _EVER
+            return _FOREVER_NS
         wall, steady = self._since
         return max(time.time_ns() - wall, time.monotonic_ns() - steady)
 

@@ -44,19 +44,21 @@ def set_virtual(
     containers, keeps = transaction.options.virtual, transaction.rules.checks
     own_checks = None if isinstance(check, bool) else _file_checks(check, containers)
     grid = transaction.grid_of("/" + path)
-    made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path="/" + path)
-    made = set_checks(made, containers, look_up=check is True and keeps)
+    references = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path="/" + path)
+    references = set_checks(references, containers, look_up=check is True and keeps)
     if own_checks is not None:
-        unknown = next((location for location in own_checks if location not in made.names), None)
-        if unknown is not None and made.names:
+        unknown = next((location for location in own_checks if location not in references.names), None)
+        if unknown is not None and references.names:
             raise InvalidInputError("check names a file that has none of these chunks", key=unknown)
-        made = made._replace(checks=own_checks if keeps else {})
+        references = references._replace(checks=own_checks if keeps else {})
     with transaction.lock:
         changes = transaction.changes
         number_of = {text: number for number, text in enumerate(changes.locations)}
-        numbers = np.array([changes.location(name, made.checks.get(name), number_of) for name in made.names], np.int64)
-        objects = numbers[made.locations] if len(made.coordinates) else np.zeros(0, np.int64)
-        transaction.set_rows("/" + path, _rows(made, VIRTUAL, bytes(ID_BYTES), objects))
+        numbers = np.array(
+            [changes.location(name, references.checks.get(name), number_of) for name in references.names], np.int64
+        )
+        objects = numbers[references.locations] if len(references.coordinates) else np.zeros(0, np.int64)
+        transaction.set_rows("/" + path, _rows(references, VIRTUAL, bytes(ID_BYTES), objects))
 
 
 def set_adopted(
@@ -72,7 +74,7 @@ def set_adopted(
     transaction.require_writable()
     _refuse_compatible(transaction)
     grid = transaction.grid_of("/" + path)
-    made = reference_columns(coordinates, "", offsets, lengths, grid=grid, path="/" + path)
+    references = reference_columns(coordinates, "", offsets, lengths, grid=grid, path="/" + path)
     if not isinstance(adopted, str):
         raise InvalidInputError(f"the id of an adopted file must be text, not {type(adopted).__name__}", hint=_ADOPTED)
     try:
@@ -83,31 +85,33 @@ def set_adopted(
     size = int(transaction.files.store.sizes([key])[0])
     if size < 0:
         raise NotFoundError("there is no such chunk file", key=key, hint="adopt_file makes one")
-    ends = made.offsets + made.lengths
+    ends = references.offsets + references.lengths
     too_long = np.flatnonzero(ends > size)
     if len(too_long):
         raise InvalidInputError(
             f"it ends at byte {int(ends[too_long[0]])}, and the file has {size} bytes",
             key=key,
             path="/" + path,
-            chunk=tuple(made.coordinates[too_long[0]].tolist()),
+            chunk=tuple(references.coordinates[too_long[0]].tolist()),
         )
     transaction.needs_check = True
-    transaction.set_rows("/" + path, _rows(made, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
+    transaction.set_rows("/" + path, _rows(references, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
 
 
-def _rows(made: VirtualReferences, kind: int, identity: ObjectId, objects: NDArray[np.int64]) -> Rows:
-    count = len(made.coordinates)
+def _rows(references: VirtualReferences, kind: int, identity: ObjectId, objects: NDArray[np.int64]) -> Rows:
+    count = len(references.coordinates)
     ids = np.broadcast_to(np.frombuffer(identity, np.uint8), (count, ID_BYTES))
-    return Rows(made.coordinates, np.full(count, kind, np.uint8), ids, objects, made.offsets, made.lengths)
+    return Rows(
+        references.coordinates, np.full(count, kind, np.uint8), ids, objects, references.offsets, references.lengths
+    )
 
 
-def _file_checks(given: Mapping[str, FileState], containers: VirtualContainers) -> dict[str, FileCheck]:
+def _file_checks(states: Mapping[str, FileState], containers: VirtualContainers) -> dict[str, FileCheck]:
     """Checks of locations, from the arguments of a user. Raises InvalidInputError."""
-    if not isinstance(given, Mapping):
-        raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
+    if not isinstance(states, Mapping):
+        raise InvalidInputError(f"check is {states!r}; it must be True, False, or a mapping", hint=_MAPPING)
     checks: dict[str, FileCheck] = {}
-    for location, value in given.items():
+    for location, value in states.items():
         if not isinstance(location, str):
             raise InvalidInputError(f"check has {location!r}, which is not a location", hint=_MAPPING)
         container, key = containers.find(location)

@@ -100,9 +100,9 @@ class Transaction(SessionState):
                 return new
             touched = self.changes.touch(absolute)
             is_resized = same and isinstance(new, ArrayMetadata) and new.differs_in_shape_alone(old)
-            before, made = touched.node, self._changed_node(touched.node, new, resized=is_resized)
-            if before.array is not None and made.array is not None:
-                was, now = before.array.metadata, made.array.metadata
+            before, changed = touched.node, self._changed_node(touched.node, new, resized=is_resized)
+            if before.array is not None and changed.array is not None:
+                was, now = before.array.metadata, changed.array.metadata
                 if len(was.shape) != len(now.shape):
                     raise InvalidInputError(
                         f"an array of {len(was.shape)} dimensions cannot become one of {len(now.shape)}",
@@ -112,8 +112,8 @@ class Transaction(SessionState):
                 touched.shrunk |= any(after < ago for after, ago in zip(now.shape, was.shape, strict=True))
                 if touched.shrunk or self.rules.foreign:
                     self._drop_beyond(touched, was, now)
-                made = made._replace(array=made.array._replace(manifests=before.array.manifests))
-            touched.node = made._replace(id=before.id, attributes=before.attributes if same else made.attributes)
+                changed = changed._replace(array=changed.array._replace(manifests=before.array.manifests))
+            touched.node = changed._replace(id=before.id, attributes=before.attributes if same else changed.attributes)
             return new if is_resized else self._readable(touched.node)
 
     def _changed_node(self, node: NodeSnapshot, new: Metadata, *, resized: bool) -> NodeSnapshot:
@@ -152,31 +152,31 @@ class Transaction(SessionState):
         with self.lock:
             self.require_writable()
             self.state += 1
-            made = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
-            groups = self._groups_above(made)
-            for path in made:
+            created = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
+            groups = self._groups_above(created)
+            for path in created:
                 if not overwrite and self.changes.has(path):
                     raise AlreadyExistsError(
                         f"something already exists in {self}",
                         path=path,
                         hint="choose another path, or replace it with overwrite=True",
                     )
-            for path, node in {**groups, **made}.items():
+            for path, node in {**groups, **created}.items():
                 if self.changes.has(path):
                     self._remove(path)
                 self.changes.add(node)
 
-    def _groups_above(self, made: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
+    def _groups_above(self, created: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
         """The missing groups above new nodes. Raises InvalidInputError if an array is above one."""
         groups: dict[str, NodeSnapshot] = {}
-        for path in made:
+        for path in created:
             for at in above(path):
-                there = at in made or self.changes.has(at)
-                if there and (made[at].array is not None if at in made else self.changes.is_array(at)):
+                exists = at in created or self.changes.has(at)
+                if exists and (created[at].array is not None if at in created else self.changes.is_array(at)):
                     raise InvalidInputError(
                         f"an array is at {at}, and arrays have no children", path=path, hint="choose a path beside it"
                     )
-                if not there:
+                if not exists:
                     groups[at] = NodeSnapshot(0, at, {})
         return groups
 
@@ -266,9 +266,9 @@ class Transaction(SessionState):
         """Discards all changes, and removes the chunk files written for them, except those of a commit that may have happened."""
         with self.lock:
             self.require_writable()
-            left = np.concatenate([own_files(self.changes), *self.changes.packs])
+            own_ids = np.concatenate([own_files(self.changes), *self.changes.packs])
             self.begin(self.base_id, self.base, self.changes.discarded())
-            self.written.superseded(left)
+            self.written.superseded(own_ids)
             self.written.sweep()
             self.written.forget()
             self.forget_reads()

@@ -16,7 +16,7 @@ from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.session.change_set import NodeChange
 
 _NONE: Final = np.zeros((0, ID_BYTES), np.uint8)
-_GRACE: Final = 16  # superseded chunk files that are kept for concurrent readers
+_KEPT_FILES: Final = 16  # superseded chunk files that are kept for concurrent readers
 
 
 class Intent(Record):
@@ -54,27 +54,27 @@ class WrittenFiles:
             self._held.append(ids)
             return
         self._dropped = every = np.concatenate((self._dropped, ids))
-        self._erase_chunks(every[:-_GRACE])
-        self._dropped = every[-_GRACE:]
+        self._erase_chunks(every[:-_KEPT_FILES])
+        self._dropped = every[-_KEPT_FILES:]
 
     def sweep(self) -> None:
         """Also removes the files kept for readers."""
         self._erase_chunks(self._dropped)
         self._dropped = _NONE
 
-    def lost(self, intents: Iterable[Intent], kept: Container[str] = (), *, may_be_named: bool = False) -> None:
-        """Removes the files of commits that did not happen and never will. kept: names of files that stay
+    def lost(self, intents: Iterable[Intent], reused: Container[str] = (), *, may_be_named: bool = False) -> None:
+        """Removes the files of commits that did not happen and never will. reused: names of files that stay
 
         may_be_named  a collection may have condemned the snapshots long ago, and a branch or a tag may point to one: all files are left to collections"""
         intents = tuple(intents)
         self.intents = tuple(intent for intent in self.intents if intent not in intents)
-        names = [name for intent in intents for name in intent.files if name not in kept]
+        names = [name for intent in intents for name in intent.files if name not in reused]
         self._leaves = self._leaves or (may_be_named and bool(names))
         if names and not self._leaves:
             self._files.erase(names)
         if not self.intents:
-            held, self._held = self._held, []
-            for ids in held:
+            waiting, self._held = self._held, []
+            for ids in waiting:
                 self.superseded(ids)
 
     def forget(self) -> None:

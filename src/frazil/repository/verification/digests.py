@@ -18,7 +18,7 @@ from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.verification.references import ChunkFiles
 from frazil.stores.values import Columns
 
-_TOGETHER: Final = 2**24  # bytes of files that one thread reads at once
+_BATCH_BYTES: Final = 2**24  # bytes of files that one thread reads at once
 _FILES: Final = 256
 
 
@@ -27,7 +27,9 @@ def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int
     rows = np.flatnonzero(chunk_files.used)
     batches = list(_batches(rows, chunk_files.sizes))
     with ThreadPoolExecutor(max(threads, 1), "frazil-digests") as pool:
-        for batch, wrong in zip(batches, pool.map(partial(_wrong, files, chunk_files), batches), strict=True):
+        for batch, wrong in zip(
+            batches, pool.map(partial(_differ_from_digest, files, chunk_files), batches), strict=True
+        ):
             chunk_files.damaged[batch[wrong]] = True
             progress("chunk files read", len(batch))
 
@@ -36,17 +38,17 @@ def _batches(rows: Columns, sizes: Columns) -> Iterator[Columns]:
     low = 0
     while low < len(rows):
         ends = sizes[rows[low : low + _FILES]].cumsum()
-        count = max(int(ends.searchsorted(_TOGETHER, "right")), 1)
+        count = max(int(ends.searchsorted(_BATCH_BYTES, "right")), 1)
         yield rows[low : low + count]
         low += count
 
 
-def _wrong(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
+def _differ_from_digest(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
     """bool[n]: which files of a batch have bytes that differ from the digest in their id. A file that was deleted meanwhile is False: the check of the listing
     reports it."""
     ids = octets(chunk_files.ids[batch])
     keys = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
-    if len(batch) == 1 and chunk_files.sizes[batch[0]] > _TOGETHER:
+    if len(batch) == 1 and chunk_files.sizes[batch[0]] > _BATCH_BYTES:
         sums = [_sum_in_parts(files, keys[0], int(chunk_files.sizes[batch[0]]))]
     else:
         sums = [None if data is None else _kernel.crc32c(data) for data in files.store.get_many(keys, largest=None)]
@@ -58,8 +60,8 @@ def _wrong(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> 
 
 def _sum_in_parts(files: RepositoryFormat, key: str, size: int) -> int | None:
     total = 0
-    for start in range(0, size, _TOGETHER):
-        (data,) = files.store.get_partial_values([(key, (start, min(_TOGETHER, size - start)))])
+    for start in range(0, size, _BATCH_BYTES):
+        (data,) = files.store.get_partial_values([(key, (start, min(_BATCH_BYTES, size - start)))])
         if data is None:
             return None
         total = _kernel.crc32c(data, total)

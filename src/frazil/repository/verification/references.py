@@ -52,18 +52,18 @@ class ChunkFiles:
 
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
-        there, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
+        exists, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
         damaged = np.zeros(manifest.size, np.bool_)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
         if rows.size and len(self.ids):
             ids = id_column(manifest.ids[rows])
             at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
             sizes = self.sizes[at]
-            there[rows] = self.ids[at] == ids
+            exists[rows] = self.ids[at] == ids
             ends[rows] = sizes
-            damaged[rows] = there[rows] & self.damaged[at]
-            self.used[at[there[rows]]] = True
-        return ChunkStates(there, ends, damaged)
+            damaged[rows] = exists[rows] & self.damaged[at]
+            self.used[at[exists[rows]]] = True
+        return ChunkStates(exists, ends, damaged)
 
 
 class Fault(Record):
@@ -77,7 +77,7 @@ class Fault(Record):
 
 def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault]:
     """What is wrong with int64[k] rows of a manifest. Pure."""
-    there, ends, damaged = states
+    exists, ends, damaged = states
     kinds, offsets, lengths, names = (
         column[rows] for column in (manifest.kinds, manifest.offsets, manifest.lengths, manifest.locations)
     )
@@ -86,11 +86,11 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
     nowhere = (names < 0) | (names >= manifest.location_starts.size - 1)
     negative = (offsets < 0) | (lengths < 0)
     return [
-        Fault("missing", "chunk files are missing", native & ~there[rows], sound=True),
+        Fault("missing", "chunk files are missing", native & ~exists[rows], sound=True),
         Fault(
             "range",
             "chunk files are shorter than references say",
-            native & there[rows] & (stops > ends[rows]) & ~negative,
+            native & exists[rows] & (stops > ends[rows]) & ~negative,
             sound=True,
         ),
         Fault("digest", "chunk files have other bytes than were written", native & damaged[rows], sound=True),
@@ -141,7 +141,9 @@ class References:
         for (node, rank, ids), subject in expected.disjoint.items():
             parts = [no_coordinates(rank)]
             for values in batches(self._files.manifests, ids, _MANIFESTS):
-                parts += [rows_of_array(one, node, rank)[1] for one in values if isinstance(one, Manifest)]
+                parts += [
+                    rows_of_array(manifest, node, rank)[1] for manifest in values if isinstance(manifest, Manifest)
+                ]
             chunks = np.concatenate(parts)
             chunks = chunks[sorting_order(chunks)]
             twice = chunks[1:][(chunks[1:] == chunks[:-1]).all(axis=1)]

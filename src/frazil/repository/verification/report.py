@@ -69,11 +69,11 @@ class Problem(Record):
         return {**members, "chunks": self.chunks.tolist()} if self.chunks is not None else members
 
     def __str__(self) -> str:
-        where = [part for part in (self.ref, self.snapshot and f"snapshot {self.snapshot}", self.path) if part]
-        where += [f"key {self.key}"] if self.key is not None else []
+        location = [part for part in (self.ref, self.snapshot and f"snapshot {self.snapshot}", self.path) if part]
+        location += [f"key {self.key}"] if self.key is not None else []
         if self.chunks is not None:
-            where.append(chunks_text(self.chunks))
-        return one_line(f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else ""))
+            location.append(chunks_text(self.chunks))
+        return one_line(f"{self.kind}: {self.text}" + (f" ({'; '.join(location)})" if location else ""))
 
 
 def chunks_text(chunks: Columns) -> str:
@@ -125,7 +125,7 @@ class Verification(Record):
             "references": self.references,
             "chunk files": self.chunks,
         }
-        looked_at = ", ".join([f"{what} {number:,}" for what, number in numbers.items()])
+        looked_at = ", ".join([f"{noun} {number:,}" for noun, number in numbers.items()])
         lines = [*map(str, self.problems), f"looked at: {looked_at}"]
         if self.virtual:
             lines.append(

@@ -96,10 +96,10 @@ def batches(
         try:
             yield list(read(part))
         except UNREADABLE:
-            yield [_one(read, single) for single in part]
+            yield [_read_one(read, single) for single in part]
 
 
-def _one(read: Callable[[Sequence[ObjectId]], Sequence[T]], single: ObjectId) -> T | Exception:
+def _read_one(read: Callable[[Sequence[ObjectId]], Sequence[T]], single: ObjectId) -> T | Exception:
     try:
         return read([single])[0]
     except UNREADABLE as error:
@@ -239,8 +239,8 @@ def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 def _check_ids(nodes: Nodes, own: ReachedSnapshot, key: str, found: Findings) -> None:
     """Finds paths and ids that several nodes share."""
     if len(nodes.stored.paths) != len(nodes.stored.entries):
-        known: set[str] = set()
-        twice = {path for path in nodes.stored.paths if path in known or known.add(path)}  # type: ignore[func-returns-value]
+        previous: set[str] = set()
+        twice = {path for path in nodes.stored.paths if path in previous or previous.add(path)}  # type: ignore[func-returns-value]
         for path in sorted(twice):
             found.add("snapshot", "several nodes have this path", own.subject._replace(path=path), key)
     owners: dict[int, str] = {}

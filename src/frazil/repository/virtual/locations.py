@@ -88,8 +88,8 @@ def parse_location(text: str) -> VirtualLocation:
     if not local:
         host = _host(text, scheme, host)
     if scheme in _DECODED and ("?" in path or "#" in path):
-        what = "a file URL" if local else "the URL of a virtual chunk"
-        raise _refused(text, f"{what} has no query and no fragment", 'in a name, "?" is written %3F, "#" is %23')
+        label = "a file URL" if local else "the URL of a virtual chunk"
+        raise _refused(text, f"{label} has no query and no fragment", 'in a name, "?" is written %3F, "#" is %23')
     parts = tuple([_part(text, part, scheme in _DECODED) for part in path.split("/") if part])
     return VirtualLocation(scheme, host, parts, path.endswith("/") or not parts)
 

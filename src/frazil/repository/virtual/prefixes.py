@@ -56,8 +56,8 @@ class StoreAt:
         """The store. Raises InvalidInputError if it cannot be opened."""
         store = self._opened.get(self.url)
         if store is None:
-            made, _ = resolve(self.url, requests_in_flight=self.requests_in_flight, redirects=self.redirects)
-            store = self._opened.setdefault(self.url, made)
+            resolved, _ = resolve(self.url, requests_in_flight=self.requests_in_flight, redirects=self.redirects)
+            store = self._opened.setdefault(self.url, resolved)
         return store
 
 
@@ -134,16 +134,16 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
             store = LocalStore("/" + "/".join(below.parts), read_only=True)
             containers.append(VirtualContainer(prefix, below, store, "", ""))
         elif to is None or (isinstance(to, str) and is_remote(to)):
-            there = below if to is None else parse_location(f"{to}/")
-            if not is_remote(there.root):
+            target = below if to is None else parse_location(f"{to}/")
+            if not is_remote(target.root):
                 raise InvalidInputError(
-                    f"there is no store for the scheme {there.scheme!r}",
+                    f"there is no store for the scheme {target.scheme!r}",
                     key=prefix,
                     hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
                 )
-            source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight, redirects))
-            address = _unless_own(there.folder_url, below)
-            containers.append(VirtualContainer(prefix, below, source, there.key_prefix, address))
+            source = shared.setdefault(target.root, StoreAt(target.root, requests_in_flight, redirects))
+            address = _address_below(target.folder_url, below)
+            containers.append(VirtualContainer(prefix, below, source, target.key_prefix, address))
         else:
             containers.append(_mapped(prefix, below, to, redirects))
     return tuple(sorted(containers, key=lambda container: -len(container.below.parts)))
@@ -152,7 +152,7 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
 def _web_folders(mapped: Iterable[tuple[object, object]]) -> tuple[str, ...]:
     """The URLs of web servers below which files may be read: prefixes, and the URLs that prefixes are mapped to."""
     read = [prefix if to is None else f"{to}/" if isinstance(to, str) else "" for prefix, to in mapped]
-    return tuple(one for one in read if isinstance(one, str) and one.lower().startswith(("http://", "https://")))
+    return tuple(url for url in read if isinstance(url, str) and url.lower().startswith(("http://", "https://")))
 
 
 def _prefix(prefix: object) -> VirtualLocation:
@@ -173,7 +173,7 @@ def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequen
         return VirtualContainer(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
     if isinstance(store, object_store.ObjectStore):
         store = store.redirected_below([*redirects, f"{store.url}/"])
-    return VirtualContainer(prefix, below, store, keys, _unless_own(_address(store), below))
+    return VirtualContainer(prefix, below, store, keys, _address_below(_address(store), below))
 
 
 def _address(store: Store) -> str:
@@ -187,6 +187,6 @@ def _address(store: Store) -> str:
     return f"{store!r} "
 
 
-def _unless_own(address: str, below: VirtualLocation) -> str:
+def _address_below(address: str, below: VirtualLocation) -> str:
     """The address, or "" if the store is at the prefix itself."""
     return "" if address == below.folder_url else address

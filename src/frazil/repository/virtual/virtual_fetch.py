@@ -220,26 +220,26 @@ def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], ch
     """Joins the answers of several parts. An answer has one set of open files, so all parts but the first are read into memory."""
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     joined = Sources(None, ())
-    requests = [_inner(part, spans, len(locations)) for part in parts]
+    requests = [_spans_of_part(part, spans, len(locations)) for part in parts]
     answers = _all_fetched(parts, [inner for _, inner in requests], locations, checks)
     for (which, _), (sources, found) in zip(requests, answers, strict=True):
         if joined.files is None or sources.files is None:
             joined, rows[which] = joined_sources(joined, sources, found)
             continue
-        there = np.flatnonzero(found[:, 0] != MISSING)
-        starts = np.concatenate(([0], np.cumsum(found[there, 2])))
+        existing = np.flatnonzero(found[:, 0] != MISSING)
+        starts = np.concatenate(([0], np.cumsum(found[existing, 2])))
         buffer = np.empty(int(starts[-1]), np.uint8)
         for row, code, text in _kernel.read_rows(
-            *sources, np.ascontiguousarray(found[there]), buffer, starts, _THREADS
+            *sources, np.ascontiguousarray(found[existing]), buffer, starts, _THREADS
         ):
-            raise _unread(locations[spans[which[there[row]], 0]], code, text)
+            raise _read_error(locations[spans[which[existing[row]], 0]], code, text)
         joined = joined._replace(buffers=[*joined.buffers, buffer])
-        rows[which[there], 0] = -len(joined.buffers)
-        rows[which[there], 1], rows[which[there], 2] = starts[:-1], np.diff(starts)
+        rows[which[existing], 0] = -len(joined.buffers)
+        rows[which[existing], 1], rows[which[existing], 2] = starts[:-1], np.diff(starts)
     return joined, rows
 
 
-def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
+def _spans_of_part(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
     """Which spans of `count` files belong to this part, and these spans with rows of the part."""
     position = np.full(count, -1, np.int64)
     position[part.names] = np.arange(part.names.size)
@@ -266,7 +266,7 @@ def _all_fetched(
             yield coming[number].result() if number in coming else _fetched(part, inner, locations, checks)
 
 
-def _unread(location: str, code: int, text: str) -> StoreError | DataError:
+def _read_error(location: str, code: int, text: str) -> StoreError | DataError:
     """The error for a row that the kernel cannot read."""
     if code != _kernel.FAILED_IO:
         return _changed(location, f"it changed while it was read ({text})")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from errno import ENOENT
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,21 +18,16 @@ from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
-    MISSING,
-    STALE,
     Columns,
     Fetched,
     Sources,
     Version,
+    expecting,
     object_rows,
     replaced_between_requests,
 )
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
 
 
 class DocumentBatch(Record):
@@ -69,11 +64,11 @@ class ChunkBatch(Record):
             if located.versions is not None:  # no object must be opened, such as the file of a virtual chunk
                 return self, self._looked_up(located.versions)
         if self.held is None:
-            held = self._found(spans, names[0])
+            found = self._found(spans, names[0])
         else:
             located, before = self.held
-            held = located, self.storage.fetch(located, spans, continue_from=before)
-        return self._replace(held=held), as_buffers(held[1], names, spans)
+            found = located, self.storage.fetch(located, spans, continue_from=before)
+        return self._replace(held=found), as_buffers(found[1], names, spans)
 
     def _looked_up(self, versions: Sequence[Version | None]) -> Fetched:
         """The answer without bytes."""
@@ -103,14 +98,10 @@ class ChunkBatch(Record):
 Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
-class ResumableKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with its batches, for `continue_from`."""
+class ReadBatches(Record):
+    """`resume` of an answer: its batches."""
 
-    __slots__ = ("batches",)
-
-    def __init__(self, buffers: Sequence[SourceBuffer], batches: Sequence[Batch]) -> None:
-        super().__init__(buffers)
-        self.batches = batches
+    batches: Sequence[Batch]
 
 
 def fetch_batches(
@@ -122,26 +113,17 @@ def fetch_batches(
     single_read: bool,
 ) -> Fetched:
     """As Store.fetch. Each name is in one batch. single_read: the answer cannot be continued, and keeps no file open"""
-    left, read = iter(batches), list[Batch]()
+    remaining, read = iter(batches), list[Batch]()
 
     def fetch(names: Sequence[str], spans: Columns, _: object) -> Fetched:
-        batch, fetched = next(left).fetch(names, spans)
+        batch, fetched = next(remaining).fetch(names, spans)
         if not single_read:
             read.append(batch)
         return fetched
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
-    buffers = list(fetched.sources.buffers)
-    fetched = fetched._replace(sources=Sources(None, buffers if single_read else ResumableKeys(buffers, read)))
-    if expect is None:
-        return fetched
-    status = [
-        state if expected is None or expected == (version or ABSENT) else STALE
-        for state, version, expected in zip(fetched.status, fetched.versions, expect, strict=True)
-    ]
-    rows = fetched.rows.copy()
-    rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0
-    return fetched._replace(status=status, rows=rows)
+    fetched = fetched._replace(resume=None if single_read else ReadBatches(read))
+    return expecting(fetched, spans, expect)
 
 
 def digest(document: bytes) -> Version:

@@ -96,9 +96,9 @@ def split_chunk_key(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None
 def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
     """The error for a key with the form of a chunk key that the node at this path cannot have."""
     if not isinstance(node, ArrayMetadata):
-        there = "there is nothing" if node is None else "a group is"
+        state = "there is nothing" if node is None else "a group is"
         return InvalidInputError(
-            f"{there} at {'/' + path}, so it has no chunks",
+            f"{state} at {'/' + path}, so it has no chunks",
             key=key,
             hint=f"set {document_key(path)!r} to the document of an array first",
         )

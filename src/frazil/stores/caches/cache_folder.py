@@ -37,9 +37,9 @@ _TAG: Final = "CACHEDIR.TAG"  # tells backup programs to skip the folder (bford.
 _TAG_TEXT: Final = b"""Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a cache of Frazil: encoded parts of arrays that lie elsewhere. It can be removed at any time; `frazil cache` shows and trims it.
 """
-_OURS: Final = b"cache of Frazil"
-_UNTOUCHED: Final = 60.0  # seconds after which a use is recorded again
-_ABANDONED: Final = 3600.0  # seconds after which an unfinished file has no writer any more
+_TAG_CONTENT: Final = b"cache of Frazil"
+_USE_INTERVAL: Final = 60.0  # seconds after which a use is recorded again
+_UNFINISHED_AGE: Final = 3600.0  # seconds after which an unfinished file has no writer any more
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -145,9 +145,9 @@ class CacheFolder:
 
         nbytes  0: everything is removed, also files that are being written
         Raises StoreError where the folder cannot be read or changed."""
-        abandoned = time.time_ns() - int(_ABANDONED * 1e9)
+        abandoned = time.time_ns() - int(_UNFINISHED_AGE * 1e9)
         found = sorted(self._walk(), key=lambda file: file[1])
-        total, left = sum(size for _, _, size, _ in found), []
+        total, remaining = sum(size for _, _, size, _ in found), []
         for path, used, size, whole in found:
             if total > nbytes or nbytes == 0 or (not whole and used < abandoned):
                 try:
@@ -158,8 +158,8 @@ class CacheFolder:
                     raise _unusable(self.path, error) from error
                 total -= size
             else:
-                left.append((used, whole))
-        times = [used for used, whole in left if whole]
+                remaining.append((used, whole))
+        times = [used for used, whole in remaining if whole]
         return Usage(len(times), total, min(times, default=None), max(times, default=None))
 
     def _walk(self) -> Iterator[tuple[str, int, int, bool]]:
@@ -222,7 +222,7 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
 def _is_tagged(path: str) -> bool:
     try:
         with open(f"{path}/{_TAG}", "rb") as stream:
-            return _OURS in stream.read(1024)
+            return _TAG_CONTENT in stream.read(1024)
     except FileNotFoundError:
         return False
 
@@ -261,7 +261,7 @@ def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, b
             return None
     if len(value) != length:
         return None
-    if time.time() - stat.st_mtime > _UNTOUCHED:
+    if time.time() - stat.st_mtime > _USE_INTERVAL:
         with contextlib.suppress(OSError):
             os.utime(descriptor)
     return entry.start + low * BLOCK, value

@@ -97,15 +97,15 @@ class DiskRanges:
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
         objects: list[KeptObject | None] = []
-        kept: list[list[Entry]] = []
+        usable: list[list[Entry]] = []
         for row, name in enumerate(names):
             entries = self._entries(name)
             if versions is not None:
                 entries = [entry for entry in entries if entry.version == versions[row]]
             newest = self._newest(entries)
             objects.append(newest)
-            kept.append([entry for entry in entries if newest and entry.version == newest.version])
-        return objects, [self._part(kept[row], start, length) for row, start, length in spans]
+            usable.append([entry for entry in entries if newest and entry.version == newest.version])
+        return objects, [self._part(usable[row], start, length) for row, start, length in spans]
 
     def _newest(self, entries: Sequence[Entry]) -> Entry | None:
         """Of several versions, the one used last."""

@@ -11,22 +11,22 @@ from frazil.errors import InvalidInputError
 COPY_JOURNAL: Final = "__frazil_copy.json"
 
 
-def check_key(key: str, what: str = "key") -> None:
+def check_key(key: str, label: str = "key") -> None:
     """A key is Unicode text of components joined by "/": none empty, none "." or "..", no NUL (Zarr v3.1 core, Abstract store interface).
     Their order is that of their UTF-8 bytes, which is how Python orders text. Raises InvalidInputError."""
     if not isinstance(key, str):
-        raise InvalidInputError(f"a {what} must be text, not {type(key).__name__}", hint="give a str")
+        raise InvalidInputError(f"a {label} must be text, not {type(key).__name__}", hint="give a str")
     parts = key.split("/")
     if "" in parts or "." in parts or ".." in parts or "\0" in key:
         raise InvalidInputError(
-            f"not a {what}: {_fault(key, parts)}", key=key, hint='keys look like "group/array/c/0/1"'
+            f"not a {label}: {_fault(key, parts)}", key=key, hint='keys look like "group/array/c/0/1"'
         )
     if not key.isascii():
         try:
             key.encode()
         except UnicodeEncodeError:
             raise InvalidInputError(
-                f"not a {what}: it has no UTF-8 form", key=ascii(key), hint="remove the lone surrogates"
+                f"not a {label}: it has no UTF-8 form", key=ascii(key), hint="remove the lone surrogates"
             ) from None
 
 

@@ -25,7 +25,7 @@ _CHANGED, _CANNOT_OVERWRITE = -1, -3
 _LEFT, _TORN, _COPIED = 1, 2, 3
 COPIED_TORN: Final = "it was copied during an append"
 COPIED_HINT: Final = "`frazil validate --repair` restores what it was before the append"
-_MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
+_NOT_PERMITTED: Final = frozenset({EACCES, EPERM, EROFS})
 
 
 class Changes(Record):
@@ -139,6 +139,6 @@ def _codes(
     _kernel.restore_files(root.fd, names, look, copies, result)
     codes: list[int] = result[:, 0].tolist()
     for i, code in enumerate(codes):
-        if code < 0 and -code not in _MAY_NOT:
+        if code < 0 and -code not in _NOT_PERMITTED:
             raise refused("cannot be restored after an append that was killed", -code, names[i])
     return codes

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
 
-_LOOKED_AT = 64  # names of a folder
+_MOST_NAMES = 64  # names of a folder
 
 
 def folds_visibly(folder: int) -> bool | None:
     """Whether the folder folds case, as far as its names show; writes nothing. None: it has no name to test."""
     with os.scandir(folder) as found:
-        for _, entry in zip(range(_LOOKED_AT), found, strict=False):
+        for _, entry in zip(range(_MOST_NAMES), found, strict=False):
             answer = _is_found_swapped(entry.name, folder)
             if answer is not None:
                 return answer

@@ -133,14 +133,14 @@ def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int)
 
 def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
     """Each folder at and below a prefix that has lock files, and their names."""
-    left = [prefix]
-    while left:
-        path = left.pop()
+    stack = [prefix]
+    while stack:
+        path = stack.pop()
         folder = enter_folder(root, path)
         if folder is None:
             continue
         others = _kernel.list_folder(folder.fd, 0, LOCK_SUFFIX, False, 1)[2]
-        left += [path + name for name in others if name[-1] == "/" and not name.endswith(_LOCKED)]
+        stack += [path + name for name in others if name[-1] == "/" and not name.endswith(_LOCKED)]
         found = [name for name in others if name[-1] != "/"]
         if found:
             yield path, found
@@ -182,9 +182,9 @@ def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[s
     names = _names(folder)
     if after:
         names = [
-            one
-            for one in names
-            if start + one > after or (not delimited and one[-1] == "/" and after.startswith(start + one))
+            name
+            for name in names
+            if start + name > after or (not delimited and name[-1] == "/" and after.startswith(start + name))
         ]
     names.sort(reverse=True)
     return names
@@ -198,23 +198,23 @@ def has_keys(folder: int, path: str) -> bool:
 def each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
     """Each folder at and below a prefix, upper folders first: its prefix, and its names as _each_name gives them. Folders below are found as the names are
     taken. One folder is open at a time, at any depth."""
-    left, at, folder = [prefix], "", None
-    while left:
-        path = left.pop()
+    stack, at, folder = [prefix], "", None
+    while stack:
+        path = stack.pop()
         if folder is not None and path.startswith(at):  # below the last one, as most folders are
             inner = enter_folder(folder.fd, path[len(at) :])
         else:
             inner = enter_folder(root, path)
         if inner is not None:
             at, folder = path, inner
-            yield path, _noted(_each_name(inner.fd), path, left)
+            yield path, _note_folders(_each_name(inner.fd), path, stack)
 
 
-def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
+def _note_folders(names: Iterator[str], path: str, stack: list[str]) -> Iterator[str]:
     """The names; the folders among them are added to the list of those to be visited."""
     for name in names:
         if name[-1] == "/":
-            left.append(path + name)
+            stack.append(path + name)
         yield name
 
 
@@ -284,6 +284,6 @@ def make_folders(path: str, sync: bool) -> None:
         missing.append(os.path.dirname(missing[-1]))
     os.makedirs(path, exist_ok=True)
     if sync:
-        for made in missing:
-            outer = RootFolder(os.path.dirname(made))
+        for created in missing:
+            outer = RootFolder(os.path.dirname(created))
             os.fsync(outer.fd)

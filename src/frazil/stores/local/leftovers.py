@@ -40,8 +40,8 @@ def _unlock(folder: int, name: str) -> bool:
     file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        named, held = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
-        if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+        named, opened = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
+        if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return False
         os.unlink(name, dir_fd=folder)
     except BlockingIOError:

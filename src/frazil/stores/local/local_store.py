@@ -56,9 +56,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil.stores.local import case_folding, leftovers, new_files
-    from frazil.stores.transfer import append
 else:
-    append = LateModule("frazil.stores.transfer.append")
     case_folding = LateModule("frazil.stores.local.case_folding")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
@@ -66,7 +64,7 @@ else:
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
 _FOR_ONE_THREAD: Final = 16  # names that the kernel publishes on one thread
-_LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)
+_LOCAL = Capabilities(direct=True, streams=True, erases_prefixes=True, local=True)
 
 
 class LocalStore(Store):
@@ -163,7 +161,7 @@ class LocalStore(Store):
             )
         folders.check_names(names)
         if single_read and expect is None and not has_suffix(spans):
-            root = self._live()
+            root = self._current_root()
             if root is not None:
                 try:
                     files = _kernel.open_files(root.fd, names, None)
@@ -173,20 +171,20 @@ class LocalStore(Store):
                 return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
         root = self._open()
         if root is None:
-            return self._not_there(names, spans, expect)
+            return self._missing_answer(names, spans, expect)
         if len(names) == 1 and len(spans) <= 1:
-            one = one_found(root, names, spans, expect)
-            if one is not None:
-                return one
+            fetched = one_found(root, names, spans, expect)
+            if fetched is not None:
+                return fetched
         found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
         if None in found[1] and root.is_removed():
-            root = self._live()
+            root = self._current_root()
             if root is None:
-                return self._not_there(names, spans, expect)
+                return self._missing_answer(names, spans, expect)
             found = self._opened(root, names)
         return answered(*found, spans, expect)
 
-    def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _missing_answer(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
     def _opened(
@@ -225,12 +223,12 @@ class LocalStore(Store):
         return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
 
     def sync_values(self, keys: Sequence[str]) -> list[str]:
-        root = self._live() if keys else None
+        root = self._current_root() if keys else None
         return list(keys) if root is None else new_files.sync_files(root.fd, keys)
 
     def kernel_root(self) -> RootFolder | None:
         """As the port says; None without a folder, and where a subclass fetches in another way."""
-        return self._live() if type(self).fetch is LocalStore.fetch else None
+        return self._current_root() if type(self).fetch is LocalStore.fetch else None
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -240,8 +238,6 @@ class LocalStore(Store):
         """As the port says. If one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
-        if pieces.append:
-            return append.append_by_put(self, names, pieces, expect)
         if len(names) == 1:
             if pieces.parts is not None:
                 return [self._put_parts(names[0], pieces.parts)]
@@ -250,11 +246,11 @@ class LocalStore(Store):
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         conditions = [expected(version) for version in expect]
-        root = self._open() or self._made()
+        root = self._open() or self._root_created()
         result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
         if any(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # nothing was written
-            result = self._published(self._made(), names, pieces, conditions)
+            result = self._published(self._root_created(), names, pieces, conditions)
             rows = result.tolist()
         table = raw(result)
         answers: list[Version | Changed] = []
@@ -279,7 +275,7 @@ class LocalStore(Store):
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
         """Writes a value without locks; one part at a time is in memory."""
-        root = self._made()
+        root = self._root_created()
         self._check_case(root, [key])
         new_files.write_file(root.fd, key, parts, sync=self.sync)
         return file_version(root.fd, key)
@@ -295,7 +291,7 @@ class LocalStore(Store):
         return self._erase(names, expect)
 
     def _erase(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        root = self._live()
+        root = self._current_root()
         result = np.empty((len(names), 4), np.int64)
         if root is None:
             result[:] = (-1, 0, -1, 0)
@@ -330,7 +326,7 @@ class LocalStore(Store):
             super().erase_immutable(keys)
             return
         self._check_writable(keys)
-        root = self._live()
+        root = self._current_root()
         if root is not None:
             new_files.unlink_files(root.fd, keys, sync=self.sync)
 
@@ -354,16 +350,16 @@ class LocalStore(Store):
             return super().copy_in(names, source, sources, limit=limit)
         self._check_writable(names)
         folders.check_names(sources)
-        there = source._live()
-        if there is None:
+        source_root = source._current_root()
+        if source_root is None:
             return [-1] * len(names)
-        root = self._made()
+        root = self._root_created()
         self._check_case(root, names)
-        return new_files.copy_files(there.fd, root.fd, sources, names, sync=self.sync)
+        return new_files.copy_files(source_root.fd, root.fd, sources, names, sync=self.sync)
 
     def _linked(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
         self._check_writable(names)
-        root = self._made()
+        root = self._root_created()
         self._check_case(root, names)
         codes = new_files.link_files(root.fd, names, sources, sync=self.sync)
         copied = [i for i, code in enumerate(codes) if code in new_files.NEEDS_A_COPY]
@@ -395,7 +391,7 @@ class LocalStore(Store):
         return self._listed(prefix, look, no_names(length, sizes=sizes))
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
-        root = self._live()
+        root = self._current_root()
         if root is None:
             return nothing
         try:
@@ -417,10 +413,10 @@ class LocalStore(Store):
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._no_root(error) from error
+            raise self._root_error(error) from error
         return root
 
-    def _live(self) -> RootFolder | None:
+    def _current_root(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
         if root is not None and root.is_removed():
@@ -428,19 +424,19 @@ class LocalStore(Store):
             root = self._open()
         return root
 
-    def _made(self) -> RootFolder:
-        root = self._live()
+    def _root_created(self) -> RootFolder:
+        root = self._current_root()
         if root is None:
             try:
                 folders.make_folders(self.path, self.sync)
             except OSError as error:
-                raise self._no_root(error) from error
+                raise self._root_error(error) from error
             root = self._open()
         if root is None:
             raise StoreError("the store's folder was removed while it was created", path=self.path, hint="try again")
         return root
 
-    def _no_root(self, error: OSError) -> StoreError:
+    def _root_error(self, error: OSError) -> StoreError:
         code = error.errno or 0
         if code in {errno.ENOTDIR, errno.EEXIST}:
             return StoreError(

@@ -39,8 +39,8 @@ def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[s
     if answers and (max(answers)[0] > 0 or min(sizes) < ABSENT):
         _raise_first(answers, sources, names)
     if sync:
-        made = compress(names, [size >= 0 for size in sizes])
-        sync_folders(root, {name.rpartition("/")[0] for name in made})
+        created = compress(names, [size >= 0 for size in sizes])
+        sync_folders(root, {name.rpartition("/")[0] for name in created})
     return sizes
 
 

@@ -55,10 +55,10 @@ def reason_of(code: int) -> tuple[str, str | None]:
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
-def refused(what: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
+def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
     """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
-    return StoreError(f"the object {what}: {reason}", errno=code, done=done, key=key, hint=hint)
+    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:

@@ -31,7 +31,7 @@ NAMES: Final = {
     "region": frozenset({"region", "aws_region", "default_region", "aws_default_region"}),
     "endpoint": frozenset({"endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"}),
 }  # names of one option in obstore, in lower or upper case
-_RENEWED: Final = timedelta(minutes=5)  # botocore renews credentials that expire within ten minutes
+_RENEWAL: Final = timedelta(minutes=5)  # botocore renews credentials that expire within ten minutes
 
 
 class Profile(Record):
@@ -44,11 +44,11 @@ class Profile(Record):
     provider: Callable[[], object | None]
 
 
-def read_profile(given: Mapping[str, object]) -> Profile | None:
+def read_profile(arguments: Mapping[str, object]) -> Profile | None:
     """The profile that AWS_PROFILE names, or the default one; None where credentials are given otherwise, or no profile files exist.
 
     Raises InvalidInputError for a profile that is missing or invalid, and where boto3 is needed and not installed."""
-    names = {name.lower() for name in given}
+    names = {name.lower() for name in arguments}
     if _CREDENTIALS & names or {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"} & os.environ.keys():
         return None
     named = os.environ.get("AWS_PROFILE")
@@ -75,7 +75,9 @@ def read_profile(given: Mapping[str, object]) -> Profile | None:
     options = {
         name: value
         for name, value in found.items()
-        if value is not None and not NAMES[name] & names and not any(one in os.environ for one in _VARIABLES[name])
+        if value is not None
+        and not NAMES[name] & names
+        and not any(variable in os.environ for variable in _VARIABLES[name])
     }
     return Profile(options, settings, lambda: _provider(session, named))
 
@@ -85,7 +87,7 @@ def _provider(session: botocore.session.Session, named: str | None) -> object | 
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
-        return None if session.get_credentials() is None else Boto3CredentialProvider(session, ttl=_RENEWED)
+        return None if session.get_credentials() is None else Boto3CredentialProvider(session, ttl=_RENEWAL)
     except (BotoCoreError, OSError, ValueError) as error:  # from the program that a profile names, and from its output
         raise _refused(named, error) from None
 

@@ -42,19 +42,19 @@ _CLOCK: Final = {"RequestTimeTooSkewed", "RequestExpired"}
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _NO_BLOB: Final = re.compile(r"Bulk delete request failed for key .*: The specified blob does not exist", re.DOTALL)
-_OF_ONE_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
+_FAILED_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^@\s]*@")  # a password may have a slash
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
-_LATER: Final = 408
+_REQUEST_TIMEOUT: Final = 408
 _NO_RANGE: Final = ("Wanted range starting at", '"bytes 0--1/0"')  # the latter: of Azurite
-_NEVER: Final = 501  # the server does not support the request, and never will
-_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
-_FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
-_NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
+_NOT_IMPLEMENTED: Final = 501  # the server does not support the request, and never will
+_INVALID_RESPONSES: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
+_LISTED_INVALID_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
+_NO_PATH: Final = ("Could not parse path", "Expected string path", _LISTED_INVALID_PATH)
 _NO_BODY: Final = "Error getting list response body"  # after a status of success
-_BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
+_INCOMPLETE_RESPONSES: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -74,7 +74,7 @@ _HINTS: Final = {
     "path": "no client can request a key with an empty part, a part . or .., or a control character: choose another key, or rename the object",
     "else": "check that the endpoint is an object store that supports this request",
 }
-_HINT_OF: Final = {400: "400", 404: "nonsense", _TOO_MANY: "429", _NEVER: "never"}
+_HINT_OF: Final = {400: "400", 404: "nonsense", _TOO_MANY: "429", _NOT_IMPLEMENTED: "never"}
 
 
 def meaning_of(error: Exception) -> Meaning:
@@ -93,7 +93,7 @@ def meaning_of(error: Exception) -> Meaning:
     status = _status(text)
     if status == 416 or any(sign in text for sign in _NO_RANGE):
         return "range"
-    if status in {_LATER, _TOO_MANY} or (status >= 500 and status != _NEVER):
+    if status in {_REQUEST_TIMEOUT, _TOO_MANY} or (status >= 500 and status != _NOT_IMPLEMENTED):
         return "lost"
     if status == 409:
         return "exists"
@@ -126,10 +126,10 @@ def is_too_busy(error: Exception) -> bool:
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
-def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
-    """The final error of a request. what: such as "could not be read"; url: of the store, without secrets."""
+def failure(error: Exception, message: str, key: str, url: str) -> StoreError:
+    """The final error of a request. message: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
-    status, code = _status(text), _CODE.search(text) or _OF_ONE_KEY.search(text)
+    status, code = _status(text), _CODE.search(text) or _FAILED_KEY.search(text)
     answer = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
     if any(name in text for name in _NO_BUCKET):
@@ -152,26 +152,29 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif _is_no_path(text):
-        reason, hint = first_line(text) if _FOUND_NO_PATH in text else "this is no key for its client", _HINTS["path"]
-    elif any(sign in text for sign in _NONSENSE):
+        reason, hint = (
+            first_line(text) if _LISTED_INVALID_PATH in text else "this is no key for its client",
+            _HINTS["path"],
+        )
+    elif any(sign in text for sign in _INVALID_RESPONSES):
         reason, hint = "the answer is not one of an object store", _HINTS["nonsense"]
     elif "following redirect" in text:
         reason, hint = "the server redirects to another address", _HINTS["nonsense"]
     else:
         reason, hint = first_line(text), _HINTS["lost"]
-    subject = url if "listed" in what else f"an object of {url}"
-    return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
+    subject = url if "listed" in message else f"an object of {url}"
+    return StoreError(f"{subject} {message}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0) -> StoreError:
+def status_failure(status: int, message: str, key: str, url: str, wait: float = 0.0) -> StoreError:
     """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
-        name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
+        name = {_TOO_MANY: "429", _NOT_IMPLEMENTED: "else"}.get(status, "lost" if status >= 500 else "else")
         delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
         reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
-    return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
+    return StoreError(f"an object of {url} {message}: {reason}", key=key or None, hint=hint)
 
 
 def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
@@ -179,7 +182,7 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     again = False
     number = getattr(error, "errno", None)
     message = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
-    if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _INCOMPLETE_RESPONSES):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif isinstance(error, InvalidInputError):
         reason, hint = first_line(message), error.hint or _HINTS["nonsense"]

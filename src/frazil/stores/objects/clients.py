@@ -94,18 +94,18 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     not installed."""
     scheme, host, prefix = _checked(url)
     kind = _CLASSES[scheme]
-    given = dict(options)
+    remaining = dict(options)
     client, retry = (
-        _mapping(given.pop("client_options", {}), "client_options"),
-        _mapping(given.pop("retry_config", {}), "retry_config"),
+        _mapping(remaining.pop("client_options", {}), "client_options"),
+        _mapping(remaining.pop("retry_config", {}), "retry_config"),
     )
-    profile = read_profile(given) if kind == "S3Store" else None
+    profile = read_profile(remaining) if kind == "S3Store" else None
     if profile is not None:
-        given = {**profile.options, **given}
-    for name in [one for one in given if one.lower() == "allow_http"]:
+        remaining = {**profile.options, **remaining}
+    for name in [option for option in remaining if option.lower() == "allow_http"]:
         # obstore takes it among the options too, but cannot pickle such a client
-        client.setdefault("allow_http", given.pop(name))
-    endpoint = _endpoint(kind, given)
+        client.setdefault("allow_http", remaining.pop(name))
+    endpoint = _endpoint(kind, remaining)
     if scheme == "http" or endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
     if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the process for such an endpoint
@@ -120,24 +120,26 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
 
     def connected() -> Connection:
         provider = None if profile is None else profile.provider()
-        whole = given if provider is None else {**given, "credential_provider": provider}
+        whole = remaining if provider is None else {**remaining, "credential_provider": provider}
         reading, writing = {**_READING, **client}, {**_WRITING, **client}
-        reader = _built(kind, bucket, whole, reading, retry)
+        reader = _create_client(kind, bucket, whole, reading, retry)
         if kind == "HTTPStore":
             return Connection(
                 reader, reader, reader, requests_in_flight, web=WebConnections(web_options(client, retry))
             )
-        writer = _built(kind, bucket, whole, writing, retry)
-        decider = _built(kind, bucket, whole, writing, {**retry, "max_retries": 0})
+        writer = _create_client(kind, bucket, whole, writing, retry)
+        decider = _create_client(kind, bucket, whole, writing, {**retry, "max_retries": 0})
         return Connection(reader, writer, decider, requests_in_flight)
 
     variables, settings = environment(*_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
-    key = [kind, bucket, given, client, retry, requests_in_flight, variables, settings]
+    key = [kind, bucket, remaining, client, retry, requests_in_flight, variables, settings]
     connection = shared_connection(key, connected)
     if kind == "HTTPStore":
         return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
     shown, root = f"{_SCHEMES[kind]}://{host}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
-    return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root, whole=request_time(client))
+    return Clients(
+        connection, kind, shown, backoff, _server_of(kind, remaining), root, root, whole=request_time(client)
+    )
 
 
 def _checked(url: str) -> tuple[str, str, str]:
@@ -171,13 +173,13 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
             hint="give a store of obstore, such as obstore.store.S3Store; for files of this machine give the folder",
         )
 
-    def shared(made: Callable[[], Connection]) -> Connection:
-        return shared_connection([id(client), requests_in_flight], made)
+    def shared(connect: Callable[[], Connection]) -> Connection:
+        return shared_connection([id(client), requests_in_flight], connect)
 
     if kind == "MemoryStore":
         alone = shared(lambda: Connection(client, client, client, requests_in_flight))
         return Clients(alone, kind, "obstore's MemoryStore")
-    positional, again = _made_from(client)
+    positional, again = _constructor_arguments(client)
     retry = dict(again.get("retry_config") or {})
     backoff = backoff_of(retry)
     if kind == "HTTPStore":
@@ -201,7 +203,7 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     return Clients(shared(connected), kind, url, backoff, server, root and f"{root}/", whole=whole)
 
 
-def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _constructor_arguments(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that create a client again: positional ones, and others by name."""
     try:
         return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # the arguments that its pickle contains
@@ -223,18 +225,20 @@ def identity_of(clients: Clients) -> str | None:
 def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
     """What options, or else the environment, define of server and account. Each value has one name, so that one server has one result however it was given."""
     beginnings = _BEGINNINGS.get(kind, ())
-    settings: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
-    for given in (options.get("config"), options):
-        if isinstance(given, Mapping):
-            settings += [(f"{name}".lower(), value) for name, value in given.items()]
-    where: dict[str, str] = {}
+    settings: list[tuple[str, object]] = [
+        setting for setting in os.environ.items() if setting[0].lower().startswith(beginnings)
+    ]
+    for mapping in (options.get("config"), options):
+        if isinstance(mapping, Mapping):
+            settings += [(f"{name}".lower(), value) for name, value in mapping.items()]
+    server: dict[str, str] = {}
     for name, value in settings:
         plain = name.lower()
         for beginning in beginnings:
             plain = plain.removeprefix(beginning)
         if _SERVER.search(plain) and not _SECRET.search(plain):
-            where[plain.removesuffix("_url")] = _without_credentials(f"{value}").rstrip("/")
-    return tuple(sorted(f"{name}={value}" for name, value in where.items()))
+            server[plain.removesuffix("_url")] = _without_credentials(f"{value}").rstrip("/")
+    return tuple(sorted(f"{name}={value}" for name, value in server.items()))
 
 
 _BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
@@ -244,7 +248,7 @@ _PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
-def _built(
+def _create_client(
     kind: str,
     bucket: str,
     options: Mapping[str, object],
@@ -265,7 +269,7 @@ def _built(
                     hint="only client_options= and retry_config= are possible",
                 )
             return store.HTTPStore(bucket, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
-        made = getattr(store, kind)(bucket, client_options=dict(client), retry_config=dict(retry), **options)
+        built = getattr(store, kind)(bucket, client_options=dict(client), retry_config=dict(retry), **options)
     except InvalidInputError:
         raise
     except Exception as error:
@@ -273,12 +277,12 @@ def _built(
             f"the options of {kind} are not understood: {first_line(str(error))}",
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
         ) from None
-    return made  # type: ignore[no-any-return]
+    return built  # type: ignore[no-any-return]
 
 
-def _endpoint(kind: str, given: Mapping[str, object]) -> str:
+def _endpoint(kind: str, settings: Mapping[str, object]) -> str:
     options, variables = _ENDPOINTS[kind]
-    found = [value for name, value in given.items() if name.lower() in options]
+    found = [value for name, value in settings.items() if name.lower() in options]
     found += [os.environ[name] for name in variables if name in os.environ]
     return str(found[0]) if found else ""
 

@@ -64,15 +64,15 @@ class RequestThreads:
             if thread.ident is None:
                 with self._changed:
                     self._count -= 1
-                    left = None if self._count else self._tasks.popleft()
-                if left is not None:
-                    _answer(*left)
+                    task = None if self._count else self._tasks.popleft()
+                if task is not None:
+                    _run_task(*task)
             if not isinstance(error, RuntimeError):
                 raise
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
-            _answer(*task)
+            _run_task(*task)
             del task
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
@@ -88,7 +88,7 @@ class RequestThreads:
             return self._tasks.popleft()
 
 
-def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
+def _run_task(future: Future[Any], call: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -151,7 +151,7 @@ class Connection:
         begun are not made."""
         from concurrent.futures import Future, wait
 
-        futures = [self._threads.submit(partial(self._gated, request, argument)) for argument in arguments]
+        futures = [self._threads.submit(partial(self._run_gated, request, argument)) for argument in arguments]
         try:
             return list(map(Future.result, futures))
         except BaseException as error:
@@ -163,7 +163,7 @@ class Connection:
         finally:
             del futures  # the traceback of an error has this frame, which would keep the error and all results
 
-    def _gated(self, request: Callable[[A], B], argument: A) -> B:
+    def _run_gated(self, request: Callable[[A], B], argument: A) -> B:
         first = argument[0] if isinstance(argument, tuple | list) and argument else None
         with self._gate, client_panics(first if isinstance(first, str) else None):
             return request(argument)
@@ -187,7 +187,7 @@ def client_panics(key: str | None) -> Iterator[None]:
 def shared_connection(key: object, make: Callable[[], Connection]) -> Connection:
     """The connection that a store of this process has under a key, else the result of `make`. Keys that cannot be compared share nothing."""
     try:
-        name = _frozen(key)
+        name = _hashable(key)
     except TypeError:
         return make()
     with _registry.lock:
@@ -211,20 +211,22 @@ def check_process(store: object) -> None:
 
 def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
     """What the environment now defines of servers, credentials and proxies: part of what a client is created from."""
-    starts = tuple(one.lower() for one in beginnings)
+    starts = tuple(beginning.lower() for beginning in beginnings)
     return tuple(
         sorted(
-            one for one in os.environ.items() if one[0].lower().startswith(starts) or one[0].lower().endswith("_proxy")
+            beginning
+            for beginning in os.environ.items()
+            if beginning[0].lower().startswith(starts) or beginning[0].lower().endswith("_proxy")
         )
     )
 
 
-def _frozen(value: object) -> Hashable:
+def _hashable(value: object) -> Hashable:
     """An equal value for equal options. Raises TypeError if there is no such value."""
     if isinstance(value, Mapping):
-        return "mapping", *sorted((f"{name}", _frozen(one)) for name, one in value.items())
+        return "mapping", *sorted((f"{name}", _hashable(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
-        return "sequence", *map(_frozen, value)
+        return "sequence", *map(_hashable, value)
     hash(value)
     return type(value).__name__, value
 

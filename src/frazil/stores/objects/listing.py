@@ -89,10 +89,10 @@ class _Listing:
             chunk = self._next_chunk(ordered=ordered)
             if chunk is None:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
-            listed = [one["path"] for one in chunk]
+            listed = [meta["path"] for meta in chunk]
             if listed and len(keys.union(listed)) - len(keys) <= len(listed) // 2:  # each key comes once
                 raise self._refused("its pages repeat the same keys")
-            ordered = ordered and _ascend([*self._last, *listed])
+            ordered = ordered and _is_ascending([*self._last, *listed])
             if not ordered:
                 keys.update(listed)
                 if self._continued:
@@ -115,22 +115,22 @@ class _Listing:
             self._chunks = aiter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
         chunks = self._chunks
         try:
-            return _in_time(self._clients, self._prefix, lambda: anext(chunks, None))
+            return _run_with_timeout(self._clients, self._prefix, lambda: anext(chunks, None))
         except Exception:
             self._chunks = None
             raise
 
-    def _refused(self, what: str) -> StoreError:
-        return _refused(self._clients, self._prefix, what)
+    def _refused(self, message: str) -> StoreError:
+        return _refused(self._clients, self._prefix, message)
 
 
 def _refused(
-    clients: Clients, prefix: str, what: str, hint: str = "check the server, and proxies before it"
+    clients: Clients, prefix: str, message: str, hint: str = "check the server, and proxies before it"
 ) -> StoreError:
-    return StoreError(f"{clients.url} could not be listed: {what}", key=prefix or None, hint=hint)
+    return StoreError(f"{clients.url} could not be listed: {message}", key=prefix or None, hint=hint)
 
 
-def _in_time(clients: Clients, prefix: str, call: Callable[[], Awaitable[T]]) -> T:
+def _run_with_timeout(clients: Clients, prefix: str, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call of the client. It follows tokens for further pages by itself, also if a server sends the same one again and again; so the call is
     ended after the time for _PAGES requests. On a thread without an event loop."""
     seconds = _PAGES * clients.whole
@@ -153,11 +153,15 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
     client, root = clients.connection.lister, clients.root
 
     def listed() -> ListResult[Sequence[ObjectMeta]]:
-        return _in_time(clients, prefix, lambda: obstore.list_with_delimiter_async(client, (root + prefix) or None))
+        return _run_with_timeout(
+            clients, prefix, lambda: obstore.list_with_delimiter_async(client, (root + prefix) or None)
+        )
 
     found = retry(listed, clients.backoff, breaks_off)
     whole = root + prefix
-    below = {f"{one[len(root) :]}/" for one in found["common_prefixes"] if one.startswith(whole) and one != whole}
+    below = {
+        f"{folder[len(root) :]}/" for folder in found["common_prefixes"] if folder.startswith(whole) and folder != whole
+    }
     metas = {
         key: meta for key, meta in _below(found["objects"], root, prefix) if meta["size"] or f"{key}/" not in below
     }
@@ -183,10 +187,10 @@ def _below(page: Iterable[ObjectMeta], root: str, prefix: str) -> Iterator[Row]:
     """The rows of the objects that are below root and prefix. (The object that consoles create for an empty folder is listed without its slash, like the folder
     itself. The one of the prefix is not among these rows; the callers leave out those of folders that are not empty.)"""
     whole = root + prefix
-    for one in page:
-        path = one["path"]
+    for meta in page:
+        path = meta["path"]
         if path.startswith(whole) and len(path) > len(root):
-            yield path[len(root) :], one
+            yield path[len(root) :], meta
 
 
 def _slashes(key: str) -> Iterator[int]:
@@ -196,5 +200,5 @@ def _slashes(key: str) -> Iterator[int]:
         end = key.find("/", end + 1)
 
 
-def _ascend(keys: Sequence[str]) -> bool:
+def _is_ascending(keys: Sequence[str]) -> bool:
     return all(map(lt, keys, islice(keys, 1, None)))

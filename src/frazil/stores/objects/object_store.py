@@ -49,8 +49,8 @@ B = TypeVar("B")
 
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_CAN: Final = Capabilities(conditional_erase=False, streams=True)
-_UNSEEN: Final = _CAN._replace(conditions_seen=False)
+_CAPABILITIES: Final = Capabilities(conditional_erase=False, streams=True)
+_UNCHECKED_CONDITIONS: Final = _CAPABILITIES._replace(conditions_seen=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
 
 
@@ -163,7 +163,7 @@ class ObjectStore(Store):
     def capabilities(self) -> Capabilities:
         if self._clients.kind == "HTTPStore":
             return _WEB
-        return _CAN if self._clients.connection.refused_a_condition else _UNSEEN
+        return _CAPABILITIES if self._clients.connection.refused_a_condition else _UNCHECKED_CONDITIONS
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
@@ -187,8 +187,8 @@ class ObjectStore(Store):
         if continue_from is not None:
             # an object without a version cannot be expected: see responses.py
             expected = [
-                one if one is not None or (version is None and status == FOUND) else version or ABSENT
-                for one, version, status in zip(expected, continue_from.versions, continue_from.status, strict=True)
+                wanted if wanted is not None or (version is None and status == FOUND) else version or ABSENT
+                for wanted, version, status in zip(expected, continue_from.versions, continue_from.status, strict=True)
             ]
         requests = [
             RangeRequest(names[name], start, 0 if expected[name] == ABSENT else length, expected[name] or None)
@@ -288,7 +288,7 @@ class ObjectStore(Store):
         except (FrazilError, MemoryError):
             raise
         except Exception as error:
-            return self._put_after(error, key, mark)
+            return self._version_after_failure(error, key, mark)
         return self._put_version(key, result)
 
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
@@ -305,11 +305,11 @@ class ObjectStore(Store):
         except Exception as error:
             if broken:  # the error is one of the code that produces the parts
                 raise
-            return self._put_after(error, key, mark)
+            return self._version_after_failure(error, key, mark)
         finally:
             broken.clear()  # its traceback has this frame
 
-    def _put_after(self, error: Exception, key: str, mark: str | None) -> Version:
+    def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
         more. Raises StoreError where nothing was stored."""
         with suppress(StoreError):  # that it cannot be read now is not what went wrong first
@@ -317,7 +317,7 @@ class ObjectStore(Store):
             if present is not None and author == mark:
                 return present
         if meaning_of(error) == "exists":
-            raise self._in_the_way(key) from None
+            raise self._key_conflict(key) from None
         raise failure(error, "could not be written", key, self.url) from None
 
     def _put_if(
@@ -364,14 +364,14 @@ class ObjectStore(Store):
                 return Changed(present or ABSENT, may_be_done)
             # refused, and yet the version is the expected one: another writer was active just then, and failed
         if failed is None:
-            raise self._in_the_way(key)
+            raise self._key_conflict(key)
         if may_be_done:
             with suppress(StoreError):  # a failure to read it now is not the first error
                 present, author = self._mark_of(key)
                 if author == mark and present is not None:
                     return present
-        what = "could not be written, or its answer was lost" if may_be_done else "could not be written"
-        raise failure(failed, what, key, self.url) from None
+        message = "could not be written, or its answer was lost" if may_be_done else "could not be written"
+        raise failure(failed, message, key, self.url) from None
 
     def _mark_of(self, key: str) -> tuple[Version | None, str | None]:
         assert isinstance(self._reader, ObjectReader)  # nothing is written to web servers
@@ -389,7 +389,7 @@ class ObjectStore(Store):
             )
         return version
 
-    def _in_the_way(self, key: str) -> StoreError:
+    def _key_conflict(self, key: str) -> StoreError:
         return StoreError(
             f"an object of {self.url} could not be written: its key conflicts with that of another object",
             key=key,
@@ -405,11 +405,11 @@ class ObjectStore(Store):
                 key=next(name for name, version in zip(names, expect, strict=True) if version),
                 hint="erase it without a condition, or overwrite it",
             )
-        kept = [name for name, version in zip(names, expect, strict=True) if version is not None]
+        existing = [name for name, version in zip(names, expect, strict=True) if version is not None]
         present = {
             name: Changed(answer.version)
             for name, answer in zip(
-                kept, self._all(self._reader.answer, [RangeRequest(name) for name in kept]), strict=True
+                existing, self._all(self._reader.answer, [RangeRequest(name) for name in existing]), strict=True
             )
             if answer.version is not None
         }

@@ -200,10 +200,10 @@ class ObjectReader(RangeReader):
     def _look_up(self, request: RangeRequest) -> Answer:
         """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store. By a HEAD only if
         the object exists and its first byte cannot be read: it is archived, or the server ignores ranges."""
-        seen = self._get(RangeRequest(request.key), {"range": (0, 1)})
-        if seen.state == "found" and request.expect not in {None, seen.version}:
+        response = self._get(RangeRequest(request.key), {"range": (0, 1)})
+        if response.state == "found" and request.expect not in {None, response.version}:
             return CHANGED_ANSWER
-        return seen._replace(data=b"")
+        return response._replace(data=b"")
 
     def _version(self, meta: ObjectMeta, key: str) -> Version | None:
         version = version_of(meta, self._clients.kind)

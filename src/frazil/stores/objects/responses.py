@@ -67,8 +67,8 @@ def put_together(
         if status[name] == FOUND:
             buffers.append(answer.data)
             # a range that reaches beyond the end keeps its length, and reading it fails
-            kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
-            out[i] = -len(buffers), 0, kept
+            nbytes = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
+            out[i] = -len(buffers), 0, nbytes
     return Fetched(
         Sources(None, buffers), status, versions, sizes, out, version_may_repeat if True in version_may_repeat else None
     )

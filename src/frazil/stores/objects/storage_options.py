@@ -32,10 +32,10 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
     found: dict[str, object] = {}
-    given = dict(options)
+    remaining = dict(options)
     if scheme in ("s3", "s3a"):
         for name in _NESTED:
-            nested = given.pop(name, None)
+            nested = remaining.pop(name, None)
             if nested is not None and not isinstance(nested, Mapping):
                 raise InvalidInputError(f"{name} in storage_options must be a mapping")
             for inner in nested or {}:
@@ -44,15 +44,15 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
                         f"{inner!r} is not supported in {name} of storage_options",
                         hint="give endpoint_url or region_name",
                     )
-            given = {**(nested or {}), **given}
-    if "anon" in given:
-        anonymous = given.pop("anon")
+            remaining = {**(nested or {}), **remaining}
+    if "anon" in remaining:
+        anonymous = remaining.pop("anon")
         if not isinstance(anonymous, bool):
             raise InvalidInputError("anon in storage_options must be True or False")
         if anonymous:
             found["skip_signature"] = True
     names = _S3 if scheme in ("s3", "s3a") else {}
-    for name, value in given.items():
+    for name, value in remaining.items():
         if value is not None:  # fsspec's value for an option that is not given
             found[names.get(name, name)] = value
     return found

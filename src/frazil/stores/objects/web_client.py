@@ -37,13 +37,13 @@ else:
 
 T = TypeVar("T")
 
-_HOPS: Final = 10
+_MOST_REDIRECTS: Final = 10
 _SAFE: Final = "/!$&'()*+,;=:@-._~"  # of a path (RFC 3986)
 _IDLE: Final = 64  # connections that are kept open to one server
-_REST: Final = 2**16  # bytes of a response that are read so that its connection can be used again
+_DRAIN_BYTES: Final = 2**16  # bytes of a response that are read so that its connection can be used again
 _BLOCK: Final = 2**20  # bytes of a body that are read at once
-_LATER: Final = frozenset({408, 425, 429})
-_NEVER: Final = 501
+_RETRY_STATUSES: Final = frozenset({408, 425, 429})
+_NOT_IMPLEMENTED: Final = 501
 _SIZE: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -90,8 +90,8 @@ class WebAnswer:
         """Returns the connection to the pool. It is closed if more than a little of the body is left."""
         response = self._response
         try:
-            if not response.closed and (response.length_remaining or 0) <= _REST:
-                self.skip(_REST + 1)
+            if not response.closed and (response.length_remaining or 0) <= _DRAIN_BYTES:
+                self.skip(_DRAIN_BYTES + 1)
         except OSError:
             pass
         finally:
@@ -124,7 +124,7 @@ class WebConnections:
             found = self._managers.get((proxy, secure))
             if found is None:
                 tls = self._tls() if secure or (proxy or "").startswith("https:") else None
-                found = self._managers[proxy, secure] = _made_manager(proxy, tls, self.options.whole)
+                found = self._managers[proxy, secure] = _create_manager(proxy, tls, self.options.whole)
         return found
 
     def _tls(self) -> ssl.SSLContext:
@@ -141,8 +141,8 @@ class WebConnections:
 
         scheme, host, _ = origin_of(url)
         if self.options.proxy is not None:
-            excludes = {one.strip().lower().lstrip(".") for one in self.options.excludes.split(",")}
-            named = any(one and (host == one or host.endswith(f".{one}")) for one in excludes)
+            excludes = {excluded.strip().lower().lstrip(".") for excluded in self.options.excludes.split(",")}
+            named = any(excluded and (host == excluded or host.endswith(f".{excluded}")) for excluded in excludes)
             return None if named else self.options.proxy
         proxies = getproxies()
         found = proxies.get(scheme) or proxies.get("all")
@@ -218,10 +218,10 @@ class WebClient:
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str
     ) -> T | _Busy:
         until = time.monotonic() + self.options.whole
-        for _ in range(_HOPS):
+        for _ in range(_MOST_REDIRECTS):
             with self._answered(method, url, headers, until) as answer:
                 status = answer.head.status
-                if status in _LATER or (status >= 500 and status != _NEVER):
+                if status in _RETRY_STATUSES or (status >= 500 and status != _NOT_IMPLEMENTED):
                     return _Busy(status, _retry_after(answer.head.headers))
                 if status not in REDIRECTS:
                     return take(answer)
@@ -258,8 +258,8 @@ class WebClient:
             own |= dict(self.options.headers)
         elif url.startswith("http:") and not self.options.allow_http:
             raise StoreError("http:// is not allowed by the options", errno=EPROTO)
-        left = max(until - time.monotonic(), 0.001)
-        wait = urllib3.Timeout(connect=min(self.options.connect, left), read=min(self.options.read, left))
+        timeout = max(until - time.monotonic(), 0.001)
+        wait = urllib3.Timeout(connect=min(self.options.connect, timeout), read=min(self.options.read, timeout))
         pools_of_url = self.connections.to(url)
         with _os_errors():
             response = pools_of_url.request(
@@ -277,14 +277,14 @@ class WebClient:
             answer.end()
 
 
-def _made_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -> urllib3.PoolManager:
+def _create_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -> urllib3.PoolManager:
     """whole: seconds for a response. Raises InvalidInputError for a proxy that has no URL. Nothing of it is shown: where a password has a slash, any part may be one of it."""
     if proxy is None:
         manager = urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
     else:
         try:
             origin_of(proxy)
-            manager = _made_proxy(proxy, tls)
+            manager = _create_proxy(proxy, tls)
         except ValueError:
             raise InvalidInputError(
                 "the URL of the proxy cannot be used",
@@ -294,7 +294,7 @@ def _made_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -
     return manager
 
 
-def _made_proxy(proxy: str, tls: ssl.SSLContext | None) -> urllib3.ProxyManager:
+def _create_proxy(proxy: str, tls: ssl.SSLContext | None) -> urllib3.ProxyManager:
     parts = urlsplit(proxy)
     user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return urllib3.ProxyManager(
@@ -310,8 +310,8 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
     """Raises StoreError (EPROTO) for a response with two lengths, a length that is no number, or an encoding that was not requested."""
     headers = {name.lower(): response.headers[name] for name in response.headers}
     coding = headers.get("transfer-encoding")
-    stated = {one.strip() for one in headers["content-length"].split(",")} if "content-length" in headers else set()
-    if len(stated) > 1 or any(_SIZE.fullmatch(one) is None for one in stated):
+    stated = {value.strip() for value in headers["content-length"].split(",")} if "content-length" in headers else set()
+    if len(stated) > 1 or any(_SIZE.fullmatch(value) is None for value in stated):
         raise StoreError("the response states two lengths, or one that is not a number", errno=EPROTO)
     if coding is not None and (coding.lower() != "chunked" or stated):
         raise StoreError("the response has an encoding that was not requested", errno=EPROTO)
@@ -320,10 +320,10 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     """How many seconds a server asks to wait: a number, or a time by its own clock (RFC 9110, section 10.2.3). 0 if it asks for nothing, or for something else."""
-    told = headers.get("retry-after", "").strip()
-    if _SIZE.fullmatch(told):
-        return float(told)
-    then, now = http_time(told), http_time(headers.get("date"))
+    header = headers.get("retry-after", "").strip()
+    if _SIZE.fullmatch(header):
+        return float(header)
+    then, now = http_time(header), http_time(headers.get("date"))
     return 0.0 if then is None else max(then - (time.time() if now is None else now), 0.0)
 
 

@@ -132,7 +132,7 @@ class WebReader(RangeReader):
         """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
         which some servers keep from an upload, are ignored."""
         named = answer.head.headers.get("content-encoding", "").lower().split(",")
-        encoding = next((one.strip() for one in named if one.strip() in _ENCODINGS), None)
+        encoding = next((name.strip() for name in named if name.strip() in _ENCODINGS), None)
         if encoding is not None:
             raise StoreError(
                 f"an object of {self._client.url} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
@@ -202,8 +202,8 @@ class WebReader(RangeReader):
         if bounded:
             return self._found(answer, request, data, start + count if count < length else -1)
         size = max(start, 0) + len(data)  # the whole body was read
-        begin, kept = clip_span(start, length, size) if start < 0 else (0, len(data))
-        return self._found(answer, request, data[begin : begin + kept], size)
+        begin, nbytes = clip_span(start, length, size) if start < 0 else (0, len(data))
+        return self._found(answer, request, data[begin : begin + nbytes], size)
 
     def _found(self, answer: WebAnswer, request: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
         head = answer.head

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
     Objects = Mapping[str, ReadValue | None]
 
-_AT_ONCE: Final = 1000  # keys of one erase_values
+_BATCH: Final = 1000  # keys of one erase_values
 
 
 class AdaptedStore(Store, PartialWriter):
@@ -140,7 +140,7 @@ class AdaptedStore(Store, PartialWriter):
         elif continue_from is None:
             objects = self._look(requested)
         else:
-            objects, stale = self._look_again(requested, continued(continue_from, _Buffers).objects)
+            objects, stale = self._look_again(requested, continued(continue_from, dict))
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
             now = self._versions_after(objects, names, expect) if continue_from is None else {}
@@ -151,7 +151,7 @@ class AdaptedStore(Store, PartialWriter):
         return self._answer(names, spans, objects, status)
 
     def _answer(self, names: Sequence[str], spans: Columns, objects: Objects, status: list[int]) -> Fetched:
-        buffers = _Buffers(objects)
+        buffers: list[SourceBuffer] = []
         numbers: dict[tuple[str, Span], int] = {}
         rows = np.empty((len(spans), 3), np.int64)
         for i, (name, start, length) in enumerate(spans.tolist()):
@@ -172,7 +172,7 @@ class AdaptedStore(Store, PartialWriter):
         versions = [None if entry is None else entry.version for entry in found]
         sizes = np.array([-1 if entry is None else entry.size for entry in found], np.int64)
         version_may_repeat = None if self._exact else [entry is not None for entry in found]
-        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
+        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat, objects)
 
     def _look(self, requested: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
         """Objects as they are between two writes of this process. If a writer interferes, they are read again while writers are excluded."""
@@ -303,8 +303,8 @@ class AdaptedStore(Store, PartialWriter):
         changed: dict[str, Changed] = {}
         for key, version in expected.items():
             if version is not ANY:
-                there = self._ops.version is not None or fallbacks.exists(self._ops, key)
-                present = (self._version(key) or ABSENT) if there else ABSENT
+                exists = self._ops.version is not None or fallbacks.exists(self._ops, key)
+                present = (self._version(key) or ABSENT) if exists else ABSENT
                 if version != present:
                     changed[key] = Changed(present)
                     del fresh[key]
@@ -326,8 +326,8 @@ class AdaptedStore(Store, PartialWriter):
             self.require("erasable")
             self.require("listable")
             keys = fallbacks.keys_below(ops, prefix)
-            for first in range(0, len(keys), _AT_ONCE):
-                part = keys[first : first + _AT_ONCE]
+            for first in range(0, len(keys), _BATCH):
+                part = keys[first : first + _BATCH]
                 with self._guard.writing(part):
                     fallbacks.erase(ops, part)
             return
@@ -348,16 +348,6 @@ class AdaptedStore(Store, PartialWriter):
         list_rows = fallbacks.rows_below if delimited else fallbacks.keys_below
         page = page_of(list_rows(self._ops, prefix), after, limit)
         return with_details(page, self.fetch) if details else page
-
-
-class _Buffers(list["SourceBuffer"]):
-    """Buffers of an answer, with the values read of each object, for `continue_from`."""
-
-    __slots__ = ("objects",)
-
-    def __init__(self, objects: Objects) -> None:
-        super().__init__()
-        self.objects = objects
 
 
 class StoreWithPartialAccess:

@@ -101,7 +101,7 @@ def _look_now(
     for (key, span, _), count, part in zip(ranges, counts, parts, strict=True):
         if count >= 0 and (part is None or len(part) != count):
             return None
-        if count < 0 and part is not None and not _is_plausible(can, key, span, part):
+        if count < 0 and part is not None and not _may_be_right(can, key, span, part):
             return None
         if part is not None:
             by_key.setdefault(key, {})[span] = part
@@ -112,7 +112,7 @@ def _look_now(
     return found
 
 
-def _is_plausible(can: Operations, key: str, span: Span, part: bytes) -> bool:
+def _may_be_right(can: Operations, key: str, span: Span, part: bytes) -> bool:
     """Whether an answer to a range may be right. Of one that came to the end of its value the size tells it: a server that ignores ranges gives the whole value for what is asked of its end."""
     start, length = span
     if start <= 0 or len(part) == length or can.size is None:
@@ -175,7 +175,7 @@ def _ranges(can: Operations, ranges: Sequence[tuple[str, tuple[int, int | None]]
     except MISSING_ERRORS:  # one of them is missing, which should have been returned as None
         if len(ranges) == 1:
             return [None]
-        return [_ranges(can, [one])[0] for one in ranges]
+        return [_ranges(can, [request])[0] for request in ranges]
     if len(answers) != len(ranges):
         raise StoreError(f"get_partial_values gave {len(answers)} values for {len(ranges)} ranges", key=ranges[0][0])
     values = [_bytes(key, answer) for (key, _), answer in zip(ranges, answers, strict=True)]
@@ -312,15 +312,15 @@ def keys_below(can: Operations, prefix: str) -> list[str]:
 def walk(can: Operations, prefix: str) -> Iterator[str]:
     """The keys that begin with prefix, level by level, in any order, so that the caller can stop early. Raises StoreError if the levels have no end,
     as those of folders that contain themselves."""
-    left = [prefix]
-    while left:
-        for row in rows_below(can, left.pop()):
+    stack = [prefix]
+    while stack:
+        for row in rows_below(can, stack.pop()):
             if row[-1] != "/":
                 yield row
                 continue
             if row.count("/") > _DEEPEST:
                 raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=row[:100], hint="repair the store")
-            left.append(row)
+            stack.append(row)
 
 
 def rows_below(can: Operations, prefix: str) -> list[str]:
@@ -332,9 +332,9 @@ def rows_below(can: Operations, prefix: str) -> list[str]:
     except MISSING_ERRORS:
         return []
     found, folders = _below("list_dir", prefix, keys), _below("list_dir", prefix, prefixes)
-    for one in (*found, *folders):
-        if "/" in one[len(prefix) :]:
-            raise StoreError(f"list_dir gave {one!r}, which is not directly below the prefix", key=prefix)
+    for name in (*found, *folders):
+        if "/" in name[len(prefix) :]:
+            raise StoreError(f"list_dir gave {name!r}, which is not directly below the prefix", key=prefix)
     return sorted([*found, *(folder + "/" for folder in folders)])
 
 

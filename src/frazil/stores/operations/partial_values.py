@@ -18,15 +18,15 @@ KeyRange = tuple[str, tuple[int, int | None]]
 KeyStartValue = tuple[str, int, "Buffer"]
 
 
-def _integer(key: str, what: str, value: int) -> int:
+def _integer(key: str, label: str, value: int) -> int:
     try:
         number = index(value)
     except TypeError:
         raise InvalidInputError(
-            f"the {what} of a range must be an integer, not {type(value).__name__}", key=key
+            f"the {label} of a range must be an integer, not {type(value).__name__}", key=key
         ) from None
     if not -(2**62) < number < 2**62:
-        raise InvalidInputError(f"the {what} of a range is too large: {number}", key=key)
+        raise InvalidInputError(f"the {label} of a range is too large: {number}", key=key)
     return number
 
 

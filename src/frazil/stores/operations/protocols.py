@@ -121,7 +121,7 @@ class Operations:
             raise InvalidInputError(
                 f"{inner.__name__} is a class, not a store", hint=f"make one: {inner.__name__}(...)"
             )
-        found = _of_mapping(inner) if isinstance(inner, Mapping) else {}
+        found = _mapping_operations(inner) if isinstance(inner, Mapping) else {}
         for name in (*OPERATIONS, *_EXTRAS):
             method = getattr(inner, name, None)
             inherited = without is not None and getattr(type(inner), name, None) is getattr(without, name, inner)
@@ -140,7 +140,7 @@ class Operations:
         return cls(wrapped, suffix_ranges=bool(getattr(inner, "suffix_ranges", False)))
 
 
-def _of_mapping(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]:
+def _mapping_operations(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]:
     found: dict[str, Callable[..., object]] = {"get": inner.__getitem__, "list": lambda: tuple(inner)}
     if isinstance(inner, MutableMapping):
         found |= {"set": inner.__setitem__, "erase": inner.__delitem__}
@@ -201,17 +201,17 @@ def store_failure(name: str, error: Exception, key: str | None) -> StoreError:
 def shown_cause(error: Exception) -> Exception | None:
     """The error, to be the cause of ours; None if a traceback of it, or of an error before it, would show what may be secret. To be raised outside of `except`,
     or it is the context all the same."""
-    left: list[BaseException | None] = [error]
-    known: list[BaseException] = []
-    while left:
-        one = left.pop()
-        if one is None or any(one is other for other in known):
+    stack: list[BaseException | None] = [error]
+    visited: list[BaseException] = []
+    while stack:
+        cause = stack.pop()
+        if cause is None or any(cause is other for other in visited):
             continue
-        known.append(one)
-        text = "\n".join([f"{one}", repr(one), *getattr(one, "__notes__", ())])
+        visited.append(cause)
+        text = "\n".join([f"{cause}", repr(cause), *getattr(cause, "__notes__", ())])
         if without_secrets(text) != text:
             return None
-        left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+        stack += [cause.__cause__, cause.__context__, *getattr(cause, "exceptions", ())]
     return error
 
 

@@ -41,8 +41,8 @@ def store_over(
         store, prefix = store_over(location.store, requests_in_flight, bytes_in_flight)
         inside = location.path.strip("/")
         return store, f"{prefix}{inside}/" if inside else prefix
-    made, prefix = _unwrapped(location, requests_in_flight, bytes_in_flight)
-    return (read_only(made) if location.read_only else made), prefix
+    inner, prefix = _unwrapped(location, requests_in_flight, bytes_in_flight)
+    return (read_only(inner) if location.read_only else inner), prefix
 
 
 def _unwrapped(location: ZarrStore, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str]:

@@ -179,8 +179,8 @@ def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> 
                 hint="read it again",
             )
         for row in range(len(spans)):  # one by one, as each is copied
-            one, length = slice(row, row + 1), int(spans[row, 2])
-            value = read_values(fetched._replace(rows=fetched.rows[one]), [name], spans[one])[0]
+            current, length = slice(row, row + 1), int(spans[row, 2])
+            value = read_values(fetched._replace(rows=fetched.rows[current]), [name], spans[current])[0]
             if value is None or len(value) != length:
                 raise StoreError(f"the store returned less than the {length} bytes that were requested", key=name)
             yield value

@@ -69,15 +69,15 @@ class ShardKeys:
         return names, np.array(found, np.int64).reshape(len(found), len(self.counts)), others
 
     def chunks(
-        self, names: Sequence[str], shards: Columns, there: Columns, leading: tuple[int, ...] = ()
+        self, names: Sequence[str], shards: Columns, exists: Columns, leading: tuple[int, ...] = ()
     ) -> tuple[list[str], Columns]:
         """The keys and coordinates of the chunks with these leading coordinates. Coordinates beyond 2^63 - 1, in the last shard, are left out, as they have
-        no key. names, shards: keys and coordinates of shards; there:
+        no key. names, shards: keys and coordinates of shards; exists:
         int64[n, 2], (row of shards, number) of each chunk."""
         if not self.counts:
-            return [names[row] for row in there[:, 0].tolist()], np.zeros((len(there), 0), np.int64)
-        inside = there[:, 1:] // np.array(self.strides, np.int64) % np.array(self.counts, np.int64)
-        found = shards[there[:, 0]] * self.counts + inside  # wraps around beyond 2^63 - 1
+            return [names[row] for row in exists[:, 0].tolist()], np.zeros((len(exists), 0), np.int64)
+        inside = exists[:, 1:] // np.array(self.strides, np.int64) % np.array(self.counts, np.int64)
+        found = shards[exists[:, 0]] * self.counts + inside  # wraps around beyond 2^63 - 1
         found = found[(found >= 0).all(axis=1)]
         if leading:
             found = found[(found[:, : len(leading)] == leading).all(axis=1)]
@@ -95,20 +95,16 @@ class ShardKeys:
     def leading(self, prefix: str) -> tuple[int, ...] | None:
         """The leading coordinates that a prefix below the data prefix fixes ("c5/" fixes one, "c/" of a `default` encoding none); None if it is no
         part of the chunk grid. Only for nested keys."""
-        rest = prefix[len(self.prefix) :]
+        remainder = prefix[len(self.prefix) :]
         ndim = len(self.counts)
         for free in range(1, ndim + 1):
-            found = self.keys.decode(rest + "/".join(["0"] * free), ndim)
+            found = self.keys.decode(remainder + "/".join(["0"] * free), ndim)
             if found is not None:
                 return found[: ndim - free]
         return None
 
-    def partial(self, leading: tuple[int, ...]) -> str:
-        """The prefix that fixes these coordinates, at least one of them and not all; the inverse of `leading`. Only for nested keys."""
-        return self.head(leading)
-
     def head(self, leading: tuple[int, ...]) -> str:
-        """The beginning of the keys with these leading coordinates. The keys of two such heads are in the order of the heads, as a separator comes before
+        """The beginning of the keys with these leading coordinates; for nested keys, if some coordinates are left, a prefix, the inverse of `leading`. The keys of two such heads are in the order of the heads, as a separator comes before
         every digit. Not for an encoding that does not define how its keys are built."""
         zeros = ["0"] * (len(self.counts) - len(leading))
         key = self.keys.encode_one((*leading, *(0 for _ in zeros)), self.prefix)

@@ -125,17 +125,17 @@ class ArchiveFile:
         with _store_errors(self.path, "written"):
             stat = os.fstat(self.fd)
             tail = _read(self.fd, end, stat.st_size - end)
-            made = self.path + JOURNAL + _NEW
+            journal = self.path + JOURNAL + _NEW
             try:
-                with open(made, "wb") as file:
+                with open(journal, "wb") as file:
                     file.write(_HEAD.pack(_MARK, stat.st_ino, _kernel.birth_time(self.fd), end, crc32(tail)) + tail)
                     if self.sync:
                         file.flush()
                         os.fsync(file.fileno())
-                os.rename(made, self.path + JOURNAL)
+                os.rename(journal, self.path + JOURNAL)
             except OSError:
                 with suppress(OSError):
-                    os.unlink(made)
+                    os.unlink(journal)
                 raise
             self._sync_folder()
             self._journaled = True
@@ -162,10 +162,12 @@ class ArchiveFile:
 
     def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
         """Replaces the archive by a new one with these spans (start, bytes) of it, one after the other, and a directory. This object keeps the old one open."""
-        made = self.path + _NEW  # under the lock only one process creates it; the file of a killed one is overwritten
+        new_path = (
+            self.path + _NEW
+        )  # under the lock only one process creates it; the file of a killed one is overwritten
         with _store_errors(self.path, "rewritten"):
             stat = os.fstat(self.fd)
-            fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 at = 0
                 for start, length in spans:
@@ -175,9 +177,9 @@ class ArchiveFile:
                 os.fchmod(fd, stat.st_mode & 0o7777)
                 if self.sync:
                     os.fsync(fd)
-                os.rename(made, self.path)
+                os.rename(new_path, self.path)
             except BaseException:
-                os.unlink(made)
+                os.unlink(new_path)
                 raise
             finally:
                 os.close(fd)
@@ -230,7 +232,7 @@ def _create(path: str, *, sync: bool) -> None:
 
 
 @contextmanager
-def _store_errors(path: str, what: str) -> Iterator[None]:
+def _store_errors(path: str, action: str) -> Iterator[None]:
     try:
         yield
     except (FormatError, StoreError) as error:
@@ -239,15 +241,15 @@ def _store_errors(path: str, what: str) -> Iterator[None]:
     except OSError as fault:
         reason, hint = reason_of(fault.errno or errno.EIO)
         raise StoreError(
-            f"the zip archive cannot be {what}: {reason}", errno=fault.errno, path=path, hint=hint
+            f"the zip archive cannot be {action}: {reason}", errno=fault.errno, path=path, hint=hint
         ) from fault
 
 
 def _write(fd: int, part: Buffer, at: int) -> int:
-    rest = memoryview(part).cast("B")  # type: ignore[arg-type] # all buffers here are of this type
+    remaining = memoryview(part).cast("B")  # type: ignore[arg-type] # all buffers here are of this type
     written = 0
-    while written < len(rest):
-        written += os.pwrite(fd, rest[written : written + 2**30], at + written)
+    while written < len(remaining):
+        written += os.pwrite(fd, remaining[written : written + 2**30], at + written)
     return written
 
 

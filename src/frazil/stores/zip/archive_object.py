@@ -36,6 +36,6 @@ def object_of(path: str | os.PathLike[str], store: Store | None, options: Mappin
         return path, Object(object_store.ObjectStore(above, **chosen), key)
     if options:
         raise InvalidInputError(f"the option {next(iter(options))!r} is only for a URL", path=named)
-    where = os.path.abspath(named)
-    folder, key = os.path.split(os.path.realpath(where))
-    return where, Object(LocalStore(folder), key)
+    absolute = os.path.abspath(named)
+    folder, key = os.path.split(os.path.realpath(absolute))
+    return absolute, Object(LocalStore(folder), key)

@@ -16,7 +16,7 @@ from frazil.errors import ChecksumError, FormatError, StoreError
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
+from frazil.stores.transfer.content import read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import (
     ABSENT_KEY,
@@ -50,20 +50,18 @@ class Object(Record):
     store: Store
     key: str
 
-    def fetch(self, spans: Columns, version: Version | None, held: Fetched | None = None) -> Fetched | None:
+    def fetch(self, spans: Columns, version: Version | None, before: Fetched | None = None) -> Fetched | None:
         """Byte ranges of it; None if it has another version now."""
-        fetched = fetch_spans(self.store, [self.key], spans, expect=[version], continue_from=held)
+        fetched = fetch_spans(self.store, [self.key], spans, expect=[version], continue_from=before)
         return fetched if fetched.status[0] == FOUND else None
 
 
-class AnsweredEntries(ResumableBuffers):
-    """The buffers of an answer, with the answer for the object, and the entries that were found."""
+class ReadEntries(Record):
+    """`resume` of an answer: the answer for the object, and the entries that were found."""
 
-    __slots__ = ("entries", "found")
-
-    def __init__(self, values: Sequence[SourceBuffer], held: Fetched, entries: Entries, found: Found) -> None:
-        super().__init__(values, held)
-        self.entries, self.found = entries, found
+    held: Fetched
+    entries: Entries
+    found: Found
 
 
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
@@ -126,18 +124,18 @@ def fetch_entries(
     spans: Columns,
     expect: Sequence[Version | None] | None,
     version: Version | None,
-    held: Fetched | None,
+    fetched: Fetched | None,
 ) -> Fetched | None:
-    """As Store.fetch, for entries that were looked up; None if the object does not have the version. held: an earlier answer for the object, if any.
+    """As Store.fetch, for entries that were looked up; None if the object does not have the version. fetched: an earlier answer for the object, if any.
 
     Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
     versions = entries.versions(found)
     sizes = found.table[:, SIZE].copy()
     status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
     mark_stale(status, versions, expect)
-    there = np.array(status, np.int64) == FOUND
-    requested = spans[there[spans[:, 0]]]
-    reader = _Reader(archive, entries, found, names, version, held)
+    present = np.array(status, np.int64) == FOUND
+    requested = spans[present[spans[:, 0]]]
+    reader = _Reader(archive, entries, found, names, version, fetched)
     _check_most(requested, sizes, names)
     if len(requested) and not reader.prepare(requested[:, 0]):
         return None
@@ -147,11 +145,10 @@ def fetch_entries(
     reader.check_whole(requested[:, 0], rows, sizes)
     if len(requested) < len(spans):
         answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-        rows[there[spans[:, 0]]] = answered
+        rows[present[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
-    buffers = AnsweredEntries(reader.buffers, reader.held, entries, found)
-    files = reader.held.sources.files
-    return Fetched(Sources(files, buffers), status, versions, sizes, rows, [True] * len(names) if recent else None)
+    sources, resume = Sources(reader.held.sources.files, reader.buffers), ReadEntries(reader.held, entries, found)
+    return Fetched(sources, status, versions, sizes, rows, [True] * len(names) if recent else None, resume)
 
 
 def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:
@@ -179,12 +176,12 @@ class _Reader:
         found: Found,
         names: Sequence[str],
         version: Version | None,
-        held: Fetched | None,
+        fetched: Fetched | None,
     ) -> None:
-        self.archive, self.entries, self.found, self.names, self.held = archive, entries, found, names, held
+        self.archive, self.entries, self.found, self.names, self.held = archive, entries, found, names, fetched
         self.version = version
         self._direct = archive.store.capabilities.direct
-        self.buffers: list[SourceBuffer] = [] if held is None else list(held.sources.buffers)
+        self.buffers: list[SourceBuffer] = [] if fetched is None else list(fetched.sources.buffers)
         self.near: dict[int, int] = {}  # rows of entries that are whole in a buffer: the buffer
         self.inflated: dict[int, int] = {}
 

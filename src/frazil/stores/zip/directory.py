@@ -217,8 +217,8 @@ def _refuse(fields: NDArray[np.void], names: Sequence[bytes], stored: Columns, s
     ):  # fmt: skip
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            what = f"{problem} ({method[row]})" if problem.startswith("its compression") else problem
-            raise _refused(what, names[row])
+            message = f"{problem} ({method[row]})" if problem.startswith("its compression") else problem
+            raise _refused(message, names[row])
 
 
 def _bounds(header: Columns, ends: Columns, directory: int, names: Sequence[bytes]) -> Columns:

@@ -94,8 +94,8 @@ class Entries:
     def sorted_keys(self) -> Sequence[str]:
         found = self._sorted
         if found is None:
-            kept = [key for key in self.directory.keys if key not in self.changed]
-            found = sorted([*kept, *(key for key, entry in list(self.changed.items()) if entry is not None)])
+            unchanged = [key for key in self.directory.keys if key not in self.changed]
+            found = sorted([*unchanged, *(key for key, entry in list(self.changed.items()) if entry is not None)])
             self._sorted = found
         return found
 
@@ -140,9 +140,9 @@ class Entries:
             parts = [base.raw]
             count = base.records
         else:
-            kept = np.ones(len(base.keys), np.bool_)
-            kept[replaced] = False
-            records = base.record[kept]
+            unchanged = np.ones(len(base.keys), np.bool_)
+            unchanged[replaced] = False
+            records = base.record[unchanged]
             records = records[np.argsort(records[:, 0])]
             parts = [base.raw[a:b] for a, b, _ in records.tolist()]
             count = len(parts)

@@ -23,7 +23,6 @@ from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.transfer.append import append_by_put
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
@@ -46,13 +45,13 @@ from frazil.stores.values import (
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
-from frazil.stores.zip.archive_reader import AnsweredEntries, fetch_entries, load_directory
+from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
 
-_ROOM: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
+_UNUSED_LIMIT: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
 
 
@@ -106,8 +105,8 @@ class ZipStore(Store):
                 path=self.path,
                 hint="leave the `with` block first",
             )
-        path, store, given = self._made
-        options: dict[str, Any] = given
+        path, store, settings = self._made
+        options: dict[str, Any] = settings
         return partial(ZipStore, store=store, sync=self.sync, read_only=self.read_only, **options), (path,)
 
     @property
@@ -230,22 +229,23 @@ class ZipStore(Store):
         status = [STALE if expected else ABSENT_KEY for expected in expect or [None] * len(names)]
         rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         held = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
-        buffers = AnsweredEntries((), held, entries, entries.find(names))
-        return Fetched(Sources(None, buffers), status, [None] * len(names), np.full(len(names), -1, np.int64), rows)
+        resume = ReadEntries(held, entries, entries.find(names))
+        sizes = np.full(len(names), -1, np.int64)
+        return Fetched(Sources(None, ()), status, [None] * len(names), sizes, rows, None, resume)
 
     def _continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
     ) -> Fetched:
-        answer = continued(before, AnsweredEntries)
-        version = answer.inner.versions[0]
-        if version is None and answer.inner.status[0] == ABSENT_KEY:
+        answer = continued(before, ReadEntries)
+        version = answer.held.versions[0]
+        if version is None and answer.held.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
-        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.inner)
+        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.held)
         if fetched is not None:
             return fetched
         stale = self._nothing(names, spans, None)
         return stale._replace(
-            status=[STALE if one == FOUND else one for one in before.status], versions=before.versions
+            status=[STALE if state == FOUND else state for state in before.status], versions=before.versions
         )
 
     def _look(self) -> Fetched:
@@ -329,8 +329,6 @@ class ZipStore(Store):
             check_name(name, InvalidInputError)
             if len(name.encode()) > 2**16 - 1:
                 raise InvalidInputError("a name in a zip archive must have at most 65535 bytes", key=name)
-        if pieces.append:
-            return append_by_put(self, names, pieces, expect)
         values = join_pieces(pieces)
         stamp = dos_stamp(time.time())
         with self._writing() as (file, entries):
@@ -393,7 +391,7 @@ class ZipStore(Store):
                 if self._held:
                     self._entries.version = file.version()  # the unfinished data is after the entries
                 else:
-                    self._give_up(file)
+                    self._abandon(file)
                 raise
             if not self._held:
                 self._finish(file)
@@ -410,7 +408,7 @@ class ZipStore(Store):
             raise
         return file
 
-    def _give_up(self, file: ArchiveFile) -> None:
+    def _abandon(self, file: ArchiveFile) -> None:
         self._file = self._entries = None
         try:
             file.restore()
@@ -429,12 +427,12 @@ class ZipStore(Store):
             directory = entries.directory_bytes()
             file.finish(directory, entries.end)
         except BaseException:
-            self._give_up(file)
+            self._abandon(file)
             raise
         self._file = None
         try:
             entries.version, entries.version_is_unique = file.version(), True
-            if entries.end - entries.live > entries.live + _ROOM:
+            if entries.end - entries.live > entries.live + _UNUSED_LIMIT:
                 with suppress(StoreError):  # such as a full disk: then the archive is not made smaller
                     rewrite_archive(file, directory, entries.end)
                 self._entries = None

@@ -52,9 +52,9 @@ class Program:
         every = {
             "work": self._work,
             "run": self._run,
-            "look": self._look,
+            "look": self._read_tips,
             "tag": self._tag,
-            "rest": self._rest_on,
+            "rest": self._read_and_write,
             "reset": self._reset,
             "rescue": self._rescue,
         }
@@ -101,7 +101,7 @@ class Program:
             return
         request = self.ledger.begin(Request(token, began, side))
         if self._commit(session, request) and self.random.random() < 0.5:
-            self._go_on(session)
+            self._continue_session(session)
 
     def _begin(self, repo: Repository) -> tuple[Session, Side]:
         session = repo.writable_session()
@@ -109,7 +109,7 @@ class Program:
         self.handles = {}
         return session, Side(state, state)
 
-    def _go_on(self, session: Session) -> None:
+    def _continue_session(self, session: Session) -> None:
         """The session must show what it committed, and is used again."""
         state = self.ledger.state(session.snapshot_id)
         self._compare(session, Side(state, state))
@@ -319,7 +319,7 @@ class Program:
 
     # --- a serializable session ------------------------------------------------------------------------------------------------------
 
-    def _rest_on(self, repo: Repository) -> None:
+    def _read_and_write(self, repo: Repository) -> None:
         """Reads one array and writes another one, serializable; the read is in the session or in a fork of it."""
         session = repo.writable_session(isolation="serializable")
         began, token = session.snapshot_id, self._token()
@@ -344,7 +344,7 @@ class Program:
 
     # --- readers and tags ------------------------------------------------------------------------------------------------------------
 
-    def _look(self, repo: Repository) -> None:
+    def _read_tips(self, repo: Repository) -> None:
         """Reads the tip, and sessions that were opened before."""
         session = repo.readonly_session()
         self.readers.append((session, session.snapshot_id))

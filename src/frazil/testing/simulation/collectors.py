@@ -28,7 +28,7 @@ WAIT_NS: Final = 60 * _MINUTE
 _PAUSES: Final = (1, 20, 40, 61, 61, 150)  # minutes
 _KINDS: Final = ("snapshots/", "attributes/", "manifests/", "chunks/")
 _SIMULATED_ERRORS: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
-_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than all writes
+_END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than all writes
 
 
 class Collector:
@@ -55,7 +55,7 @@ class Collector:
         try:
             if random.random() < 0.25:
                 scheduler.note("expires")
-                self.open().expire(older_than=_EVER, keep_last=random.randrange(1, 4))
+                self.open().expire(older_than=_END_OF_TIME, keep_last=random.randrange(1, 4))
             else:
                 scheduler.note("collects")
                 scheduler.note(str(self.open().garbage_collect(wait=WAIT)).replace("\n", "; "))
@@ -86,8 +86,8 @@ def check_collected(world: World, repository: Repository) -> None:
     for hours in (8 * 24, 2, 2):
         world.scheduler.let_pass(hours * 60 * _MINUTE)
         repository.garbage_collect(wait=WAIT)
-    left = dead_objects(repository, world.medium.values)
-    assert not left, f"dead after two collections: {left}"
+    remaining = dead_objects(repository, world.medium.values)
+    assert not remaining, f"dead after two collections: {remaining}"
     names = [key for key in world.medium.values if key.startswith(("gc/condemned/", "gc/runs/"))]
     assert not names, f"left after two collections: {names}"
     world.calm = False
@@ -96,12 +96,12 @@ def check_collected(world: World, repository: Repository) -> None:
 def dead_objects(repository: Repository, names: Iterable[str]) -> list[str]:
     """The names of all objects of a repository that no branch, tag or pin leads to. Raises the errors of reading if an object is missing."""
     files = repository._files
-    there = {name for name in names if name.startswith(_KINDS)}
+    existing = {name for name in names if name.startswith(_KINDS)}
     starts = [repository.lookup_branch(name) for name in repository.branches]
     starts += [repository.lookup_tag(name) for name in repository.tags]
     for columns in read_records(files, list_records(files, "pins"), ["snapshots"]):
         pinned = map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
-        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in there]
+        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in existing]
     live: set[str] = set()
     for start in starts:
         for commit in repository.history(start):
@@ -116,6 +116,6 @@ def dead_objects(repository: Repository, names: Iterable[str]) -> list[str]:
                     (manifest,) = files.manifests([reference.id])
                     live.add(f"manifests/{encode_id(reference.id)}")
                     ids = manifest.ids[manifest.kinds == NATIVE]
-                    live.update(f"chunks/{encode_id(one.tobytes())}" for one in ids)
-    assert live <= there, f"lost: {sorted(live - there)}"
-    return sorted(there - live)
+                    live.update(f"chunks/{encode_id(chunk_id.tobytes())}" for chunk_id in ids)
+    assert live <= existing, f"lost: {sorted(live - existing)}"
+    return sorted(existing - live)

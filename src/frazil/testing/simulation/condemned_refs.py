@@ -60,9 +60,9 @@ class Rescuer:
     def _snapshot(self, repo: Repository) -> str:
         """A snapshot that is or was condemned; if there is none, any snapshot."""
         found = condemned_ids(repo._files)["snapshots"]
-        names = [encode_id(one) for one in id_list(found)]
-        there = [name for name in names if f"snapshots/{name}" in self.world.medium.values]
-        return self.random.choice(sorted(there or self.ledger.states))
+        names = [encode_id(snapshot_id) for snapshot_id in id_list(found)]
+        existing = [name for name in names if f"snapshots/{name}" in self.world.medium.values]
+        return self.random.choice(sorted(existing or self.ledger.states))
 
     def _write(self, session: Session) -> None:
         """A chunk file and an attribute."""

@@ -141,7 +141,7 @@ def act_on(root: Group, act: Act, handles: Mapping[str, Array] | None = None) ->
     elif act.name == "move":
         root.move(act.path, act.to)
     elif act.name == "swap":
-        for path, to in ((act.path, _ASIDE), (act.to, act.path), (_ASIDE, act.to)):
+        for path, to in ((act.path, _SWAP_NAME), (act.to, act.path), (_SWAP_NAME, act.to)):
             root.move(path, to)
     elif act.name == "attribute":
         (root[act.path] if act.path else root).attrs[act.to] = act.value
@@ -150,17 +150,17 @@ def act_on(root: Group, act: Act, handles: Mapping[str, Array] | None = None) ->
         _write(array, act)
 
 
-_ASIDE: Final = "swapped"
+_SWAP_NAME: Final = "swapped"
 
 
 def _write(array: Array, act: Act) -> None:
-    where = tuple(slice(*extent) for extent in act.box)
+    selection = tuple(slice(*extent) for extent in act.box)
     if act.name == "write":
-        array[where] = act.value % 100 + 1
+        array[selection] = act.value % 100 + 1
     elif act.name == "undo":
-        before = array[where]
-        array[where] = act.value % 100 + 1
-        array[where] = before
+        before = array[selection]
+        array[selection] = act.value % 100 + 1
+        array[selection] = before
     elif act.name == "resize":
         array.resize((act.box[0][1], *array.shape[1:]))
     else:
@@ -205,7 +205,7 @@ def _values_text(values: Values) -> str:
 
 def acted(state: State, act: Act, maker: str, number: int) -> dict[str, Node]:
     """The state after a change. maker, number: for the uids of new nodes, different for each call"""
-    made = dict(state)
+    changed = dict(state)
     if act.name in ("group", "array"):
         node = Node((maker, number * 8))
         if act.name == "array":
@@ -214,25 +214,25 @@ def acted(state: State, act: Act, maker: str, number: int) -> dict[str, Node]:
             if act.value % 3:
                 values[...] = act.value % 100
             node = node._replace(values=values, chunk=kind.get("shards", kind["chunks"]))  # type: ignore[arg-type]
-        _add_groups(made, act.path, maker, number)
-        made[act.path] = node
+        _add_groups(changed, act.path, maker, number)
+        changed[act.path] = node
     elif act.name == "remove":
-        for path in _below(made, act.path):
-            del made[path]
+        for path in _below(changed, act.path):
+            del changed[path]
     elif act.name == "move":
-        _add_groups(made, act.to, maker, number)
-        _move(made, act.path, act.to)
+        _add_groups(changed, act.to, maker, number)
+        _move(changed, act.path, act.to)
     elif act.name == "swap":
-        for path, to in ((act.path, _ASIDE), (act.to, act.path), (_ASIDE, act.to)):
-            _move(made, path, to)
+        for path, to in ((act.path, _SWAP_NAME), (act.to, act.path), (_SWAP_NAME, act.to)):
+            _move(changed, path, to)
     elif act.name == "attribute":
-        node = made[act.path]
-        made[act.path] = node._replace(attributes={**node.attributes, act.to: act.value})
+        node = changed[act.path]
+        changed[act.path] = node._replace(attributes={**node.attributes, act.to: act.value})
     else:
-        node = made[act.path]
+        node = changed[act.path]
         assert node.values is not None
-        made[act.path] = node._replace(values=_written(node.values, act))
-    return made
+        changed[act.path] = node._replace(values=_written(node.values, act))
+    return changed
 
 
 def _written(values: Values, act: Act) -> Values:
@@ -243,12 +243,12 @@ def _written(values: Values, act: Act) -> Values:
         values[tuple(slice(*extent) for extent in act.box)] = act.value % 100 + 1
         return values
     length = act.box[0][1]
-    made = np.zeros((length, *values.shape[1:]), values.dtype)
-    kept = min(length, len(values))
-    made[:kept] = values[:kept]
+    padded = np.zeros((length, *values.shape[1:]), values.dtype)
+    common = min(length, len(values))
+    padded[:common] = values[:common]
     if act.name == "append":
-        made[len(values) :] = act.value % 100 + 1
-    return made
+        padded[len(values) :] = act.value % 100 + 1
+    return padded
 
 
 def _below(state: State, path: str) -> list[str]:

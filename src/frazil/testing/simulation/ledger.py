@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
 
-_STEPS: Final = 2  # most tips that a session is rebased to before its last one, in a run with resets
+_MOST_REBASES: Final = 2  # most tips that a session is rebased to before its last one, in a run with resets
 
 
 class Read(Record):
@@ -127,7 +127,7 @@ class Ledger:
         parent = self.states[before]
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
         first = f"it was committed in spite of a conflict, and holds {found}"
-        for number, state in enumerate(request.outcomes(parent, lambda began: self._ways(began, before))):
+        for number, state in enumerate(request.outcomes(parent, lambda began: self._possible_tips(began, before))):
             deviation = difference(found, state)
             if deviation is None:
                 break
@@ -154,11 +154,11 @@ class Ledger:
                 f"{commit.id} of {request.token} is serializable, and rests on {observed.values.tolist()}, which is {None if now is None else now.tolist()} before it"
             )
 
-    def _ways(self, began: str, parent: str) -> Iterator[list[State]]:
+    def _possible_tips(self, began: str, parent: str) -> Iterator[list[State]]:
         """The tips that a session may have been rebased to since a snapshot, the last of them the parent of its commit."""
         if began == parent:
             yield []
-        line = self._line(parent)
+        line = self._history(parent)
         if began in line:
             *between, last = [self.states[at] for at in reversed(line[: line.index(began)])] or [self.states[parent]]
             for count in range(len(between) + 1):
@@ -166,11 +166,11 @@ class Ledger:
                     yield [*tips, last]
         resets = self._resets()
         assert resets or began in line, f"the branch lost {began}, which is not before {parent}"
-        for count in range(_STEPS + 1 if resets else 0):
+        for count in range(_MOST_REBASES + 1 if resets else 0):
             for tips in permutations(self.states.values(), count):
                 yield [*tips, self.states[parent]]
 
-    def _line(self, snapshot: str) -> list[str]:
+    def _history(self, snapshot: str) -> list[str]:
         """A snapshot and those before it, the newest first."""
         line = [snapshot]
         while line[-1] in self.parents:
@@ -183,7 +183,9 @@ class Ledger:
 
     def _dropped(self, resets: Sequence[Reset]) -> set[str]:
         """The snapshots that resets removed from the branch."""
-        return {one for reset in resets for one in {*self._line(reset.expect)} - {*self._line(reset.target)}}
+        return {
+            snapshot for reset in resets for snapshot in {*self._history(reset.expect)} - {*self._history(reset.target)}
+        }
 
     def find(self, token: str) -> str | None:
         """The snapshot of the commit of a request: on the branch, or recorded there before."""
@@ -194,11 +196,11 @@ class Ledger:
         """Checks everything, with a newly opened `repository` without caches."""
         ids = {commit.id for commit in repository.history()}
         self.state(next(repository.history()).id)
-        there = self.reachable(repository) if self.collected else self.states.keys()
+        expected = self.reachable(repository) if self.collected else self.states.keys()
         if self.collected:
-            ids = {*self._line(next(repository.history()).id)}
+            ids = {*self._history(next(repository.history()).id)}
         for snapshot, state in self.states.items():
-            if snapshot not in there:
+            if snapshot not in expected:
                 continue
             deviation = difference(read(repository.readonly_session(snapshot=snapshot).root), state)
             assert deviation is None, f"{snapshot} cannot be read as it was: {deviation}"
@@ -218,7 +220,7 @@ class Ledger:
         """The snapshots that the branch and the tags lead to."""
         tagged = [commit.id for name in repository.tags for commit in repository.history(repository.lookup_tag(name))]
         own = [commit.id for commit in repository.history()]
-        assert own == self._line(own[0])[: len(own)], f"the history is {own}"
+        assert own == self._history(own[0])[: len(own)], f"the history is {own}"
         return {*own, *tagged}
 
     def may_be_removed(self, snapshot: str) -> bool:
@@ -229,7 +231,7 @@ class Ledger:
         """If the branch was reset, its target exists, and the former tip does not, unless other resets explain it."""
         others = self._resets(but=reset)
         assert reset.target in ids | self._dropped(others), f"the branch was reset to {reset.target}, which is gone"
-        brought = {one for other in (reset, *others) for one in self._line(other.target)}
+        brought = {snapshot for other in (reset, *others) for snapshot in self._history(other.target)}
         assert reset.expect not in ids or reset.expect in brought, (
             f"the branch was reset from {reset.expect}, and has it"
         )

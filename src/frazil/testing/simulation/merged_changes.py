@@ -46,15 +46,15 @@ class Side(Record):
 def outcomes(side: Side, paths: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
     """The possible contents of a commit. paths: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
     for path in paths:
-        yield from _along(side, path)
+        yield from _merged_along(side, path)
 
 
-def _along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
+def _merged_along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
     if not tips:
         yield dict(side.state)
         return
     for state in merged(side, tips[0]):
-        yield from _along(side._replace(base=tips[0], state=state), tips[1:])
+        yield from _merged_along(side._replace(base=tips[0], state=state), tips[1:])
 
 
 def merged(side: Side, theirs: State) -> Iterator[dict[str, Node]]:
@@ -91,10 +91,10 @@ def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, No
     for path, node in side.state.items():
         if node.uid in base:
             continue
-        there = found.get(path)
-        if there is None:
+        theirs_node = found.get(path)
+        if theirs_node is None:
             found[path] = node
-        elif node.values is not None or there.values is not None or node.attributes != there.attributes:
+        elif node.values is not None or theirs_node.values is not None or node.attributes != theirs_node.attributes:
             return None
     return found
 
@@ -102,28 +102,28 @@ def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, No
 def _values(was: Values, own: Values, theirs: Values, *, appends: bool) -> Values | None:
     """The values of an array that two sides changed; None if its shapes conflict."""
     if appends and _grew(was, own) and _grew(was, theirs):
-        made = np.concatenate([theirs, own[len(was) :]])
-        return _laid_over(made, was, own[: len(was)])
+        joined = np.concatenate([theirs, own[len(was) :]])
+        return _with_changes(joined, was, own[: len(was)])
     if own.shape != was.shape and theirs.shape not in (was.shape, own.shape):
         return None
-    made = np.zeros(own.shape if own.shape != was.shape else theirs.shape, was.dtype)
-    common = _common(made, theirs)
-    made[common] = theirs[common]
-    return _laid_over(made, was, own)
+    joined = np.zeros(own.shape if own.shape != was.shape else theirs.shape, was.dtype)
+    common = _common(joined, theirs)
+    joined[common] = theirs[common]
+    return _with_changes(joined, was, own)
 
 
-def _laid_over(made: Values, was: Values, own: Values) -> Values:
-    """`made`, with all elements that differ between `own` and `was` (0 beyond the end)."""
+def _with_changes(values: Values, was: Values, own: Values) -> Values:
+    """`values`, with all elements that differ between `own` and `was` (0 beyond the end)."""
     before = np.zeros(own.shape, was.dtype)
     common = _common(before, was)
     before[common] = was[common]
-    within = _common(made, own)
-    made[within] = np.where(own[within] != before[within], own[within], made[within])
-    return made
+    within = _common(values, own)
+    values[within] = np.where(own[within] != before[within], own[within], values[within])
+    return values
 
 
-def _common(one: Values, other: Values) -> tuple[slice, ...]:
-    return tuple(slice(0, min(extents)) for extents in zip(one.shape, other.shape, strict=True))
+def _common(first: Values, other: Values) -> tuple[slice, ...]:
+    return tuple(slice(0, min(extents)) for extents in zip(first.shape, other.shape, strict=True))
 
 
 def _grew(was: Values, now: Values) -> bool:
@@ -136,20 +136,20 @@ def _grew(was: Values, now: Values) -> bool:
 def lost(base: State, state: State, other: State, found: Found, spared: Collection[str]) -> Iterator[str]:
     """The changes of a side, from base to state, that are not in what was found. other: the other side, which may have moved nodes that this one changed;
     spared: paths that are not checked, with all paths above and beneath them"""
-    was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
+    was, now = ({node.uid: (path, node) for path, node in hierarchy.items()} for hierarchy in (base, state))
     elsewhere = {node.uid: path for path, node in other.items()}
     for uid, (path, old) in was.items():
-        if uid not in now and path in found and not _near(path, spared):
+        if uid not in now and path in found and not _is_related(path, spared):
             if not any(side[path].uid != uid for side in (state, other) if path in side):
                 yield f"{path} was removed, and is there"
         elif uid in now:
-            there, new = now[uid]
-            if there == path and elsewhere.get(uid) in found:
-                there = elsewhere[uid]
-            if not _near(path, spared) and not _near(there, spared):
-                yield from _lost_of(path, old, there, new, found)
+            new_path, new = now[uid]
+            if new_path == path and elsewhere.get(uid) in found:
+                new_path = elsewhere[uid]
+            if not _is_related(path, spared) and not _is_related(new_path, spared):
+                yield from _lost_of(path, old, new_path, new, found)
     for uid, (path, new) in now.items():
-        if uid not in was and not _near(path, spared):
+        if uid not in was and not _is_related(path, spared):
             if path not in found:
                 yield f"{path} was made, and is not there"
             elif new.values is not None and not _same(new.values, found[path][0]):
@@ -168,26 +168,26 @@ def moved(paths: Collection[str], base: State, state: State) -> set[str]:
     return {path for path in paths if path in state and was.get(state[path].uid, path) != path}
 
 
-def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Iterator[str]:
-    if path == there and old.attributes == new.attributes and _same(old.values, new.values):
+def _lost_of(path: str, old: Node, new_path: str, new: Node, found: Found) -> Iterator[str]:
+    if path == new_path and old.attributes == new.attributes and _same(old.values, new.values):
         return
-    if path != there and there not in found:
-        yield f"{path} was moved to {there}, and is not there"
-    elif there in found:
-        values, attributes = found[there]
+    if path != new_path and new_path not in found:
+        yield f"{path} was moved to {new_path}, and is not there"
+    elif new_path in found:
+        values, attributes = found[new_path]
         if new.attributes not in (old.attributes, attributes):
-            yield f"attributes of {there} were set to {dict(new.attributes)}, and are {attributes}"
+            yield f"attributes of {new_path} were set to {dict(new.attributes)}, and are {attributes}"
         if (
             old.values is not None
             and new.values is not None
             and values is not None
             and values.ndim == new.values.ndim
-            and not _has(old.values, new.values, values)
+            and not _has_changes(old.values, new.values, values)
         ):
-            yield f"values of {there} were changed to {new.values.tolist()}, and are {values.tolist()}"
+            yield f"values of {new_path} were changed to {new.values.tolist()}, and are {values.tolist()}"
 
 
-def _has(old: Values, new: Values, found: Values) -> bool:
+def _has_changes(old: Values, new: Values, found: Values) -> bool:
     """Whether the changes from old to new are in what was found: elements at their positions, appended rows at any later position."""
     common = tuple(slice(0, min(extents)) for extents in zip(old.shape, new.shape, found.shape, strict=True))
     changed = old[common] != new[common]
@@ -201,12 +201,14 @@ def _has(old: Values, new: Values, found: Values) -> bool:
     return not rows.any() or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
 
 
-def _same(one: Values | None, other: Values | None) -> bool:
-    return one is other if one is None or other is None else np.array_equal(one, other)
+def _same(first: Values | None, other: Values | None) -> bool:
+    return first is other if first is None or other is None else np.array_equal(first, other)
 
 
-def _near(path: str, spared: Collection[str]) -> bool:
-    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") or not one for one in spared)
+def _is_related(path: str, spared: Collection[str]) -> bool:
+    return any(
+        path == other or path.startswith(other + "/") or other.startswith(path + "/") or not other for other in spared
+    )
 
 
 def state_of(found: Found, ours: State, theirs: State) -> State | None:

@@ -59,7 +59,7 @@ _LATER: Final = (
     "rescue",
 )  # decided last, so that older seeds without them keep their meaning
 _OTHER_FORMAT: Final = 10  # one of this many seeds uses the second format
-_STEPS: Final = 5  # tasks of a client
+_CLIENT_TASKS: Final = 5  # tasks of a client
 
 
 class Plan(Record):
@@ -120,5 +120,5 @@ def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()
         tasks,
         random.choice((0.01, 0.03, 0.06)),
         random.choice((0.1, 0.5, 0.9)),
-        random.randrange(2, _STEPS),
+        random.randrange(2, _CLIENT_TASKS),
     )

@@ -107,10 +107,10 @@ class Scheduler:
         self._end.release()
         self.tasks.clear()
 
-    def note(self, what: str) -> None:
+    def note(self, event: str) -> None:
         """Adds a line to the trace."""
         task = self.current()
-        self.trace.append((self.steps, task.client.name if task else "-", what))
+        self.trace.append((self.steps, task.client.name if task else "-", event))
 
     def point(self) -> None:
         """A place where another task may run first. Raises the death of a client that died meanwhile."""
@@ -166,7 +166,7 @@ class Scheduler:
     def _next(self, task: Task | None) -> None:
         """Wakes the next task when one has ended, or the caller of `run` if there is none."""
         following = self._choose()
-        if following is None and any(not one.done for one in self.tasks):
+        if following is None and any(not other.done for other in self.tasks):
             self.stop("no task can run: each waits for another")
             following = self._choose()
         if following is not None:

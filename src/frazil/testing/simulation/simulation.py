@@ -22,8 +22,8 @@ from frazil.testing.simulation.scheduler import Client, Scheduler
 from frazil.testing.simulation.store import SimulatedStore, World
 
 _RUNTIME: Final = Runtime(threads=1, requests_in_flight=1)  # no threads except those of the clients
-_LIVES: Final = 3  # times that the machine may crash
-_BEFORE: Final = 60  # lines of the trace that are shown with a failure
+_CRASHES: Final = 3  # times that the machine may crash
+_TRACE_LINES: Final = 60  # lines of the trace that are shown with a failure
 
 
 class Report(Record):
@@ -71,7 +71,7 @@ class Simulation:
         try:
             with simulated_machine(scheduler):
                 ledger = self._set_up(world)
-                for life in range(_LIVES):
+                for life in range(_CRASHES):
                     self._live(world, ledger, life)
                     if not world.crashed:
                         break
@@ -149,7 +149,7 @@ class Simulation:
 
     def _failure(self, scheduler: Scheduler, error: Exception) -> AssertionError:
         text = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        lines = "\n".join(_lines(scheduler)[-_BEFORE:])
+        lines = "\n".join(_lines(scheduler)[-_TRACE_LINES:])
         again = f"python -m frazil.testing.simulation {self._again}"
         return AssertionError(f"{text}\n\nseed {self.plan.seed}: {self.plan}; the last steps:\n{lines}\nagain: {again}")
 
@@ -166,4 +166,4 @@ assert all(kind in KINDS for _, kind, _ in _FIRST)
 
 
 def _lines(scheduler: Scheduler) -> tuple[str, ...]:
-    return tuple([f"{step:5d} {name:12s} {what}" for step, name, what in scheduler.trace])
+    return tuple([f"{step:5d} {name:12s} {event}" for step, name, event in scheduler.trace])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     pass
 
 _INTERRUPTS: Final[tuple[type[BaseException], ...]] = (KeyboardInterrupt, SystemExit, MemoryError)
-_WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the writes of a call with this fault
+_RESULTS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the writes of a call with this fault
     "fail": ("not",),
     "lose": ("now",),
     "late": ("late",),
@@ -50,7 +50,7 @@ _WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the
     "crash": ("not", "now", "late", "unsynced"),
 }
 _SKEW: Final = 600_000_000_000  # nanoseconds by which the clock of a medium may be ahead
-_STALL: Final = 0.05  # probability at an operation
+_STALL_PROBABILITY: Final = 0.05  # probability at an operation
 _WRITE: Final = 4  # how many times more likely faults are at conditional writes, because commits use them
 
 
@@ -88,7 +88,7 @@ class World:
 
     def stall(self, client: Client, *, conditional: bool = False) -> None:
         """Stops a client at random, while others collect garbage several times."""
-        rate = _STALL * (_WRITE if conditional else 1)
+        rate = _STALL_PROBABILITY * (_WRITE if conditional else 1)
         if self.collectors and not client.collects and self.random.random() < rate:
             until = self.collections + self.random.randrange(1, 5)
             self.scheduler.note("stands still")
@@ -157,12 +157,12 @@ class SimulatedStore(Store):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        self._before("fetch", names)
+        self._schedule_before("fetch", names)
         if continue_from is None:
             found = [self.world.medium.get(name) for name in names]
-            values = [b"" if one is None else one[0] for one in found]
-            versions: list[Version | None] = [None if one is None else one[1] for one in found]
-            sizes = np.array([-1 if one is None else len(one[0]) for one in found], np.int64)
+            values = [b"" if stored is None else stored[0] for stored in found]
+            versions: list[Version | None] = [None if stored is None else stored[1] for stored in found]
+            sizes = np.array([-1 if stored is None else len(stored[0]) for stored in found], np.int64)
             sources = Sources(None, values)
         else:
             sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
@@ -196,23 +196,23 @@ class SimulatedStore(Store):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        self._before("list", [prefix])
+        self._schedule_before("list", [prefix])
         medium = self.world.medium
         keys = sorted(key for key in [*medium.values] if key.startswith(prefix))
         page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
         found = [medium.get(row) for row in page.keys]
         return page._replace(
-            sizes=np.array([-1 if one is None else len(one[0]) for one in found], np.int64),
-            versions=[None if one is None else one[1] for one in found],
+            sizes=np.array([-1 if stored is None else len(stored[0]) for stored in found], np.int64),
+            versions=[None if stored is None else stored[1] for stored in found],
             modified=np.array(
-                [-1 if one is None else medium.modified[row] for row, one in zip(page.keys, found, strict=True)],
+                [-1 if stored is None else medium.modified[row] for row, stored in zip(page.keys, found, strict=True)],
                 np.int64,
             ),
         )
 
     # --- faults ------------------------------------------------------------------------------------------------------------------------
 
-    def _before(self, what: str, names: Sequence[str]) -> None:
+    def _schedule_before(self, operation: str, names: Sequence[str]) -> None:
         """The point before an operation that changes nothing, with its possible faults."""
         world, client = self.world, self.client
         if client is None:
@@ -222,30 +222,30 @@ class SimulatedStore(Store):
         world.stall(client)
         world.scheduler.point()
         fault = world.fault(write=False, conditional=False)
-        world.scheduler.note(f"{what} {_names_text(names)}{f': {fault}' if fault else ''}")
+        world.scheduler.note(f"{operation} {_names_text(names)}{f': {fault}' if fault else ''}")
         if fault is not None:
             raise self._error(fault, names)
 
-    def _write(self, what: str, writes: Sequence[_Write], *, conditional: bool) -> list[object]:
+    def _write(self, operation: str, writes: Sequence[_Write], *, conditional: bool) -> list[object]:
         """Does writes one by one, with points in between; or as many of them as the fault of the call allows."""
         world, client = self.world, self.client
         names = [write.key for write in writes]
         if client is None:
-            return [self._do(write) for write in writes]
+            return [self._run_write(write) for write in writes]
         if client.death is not None:
             raise client.death
         world.stall(client, conditional=conditional)
         world.scheduler.point()
         fault = world.fault(write=True, conditional=conditional)
-        world.scheduler.note(f"{what} {_names_text(names)}{f': {fault}' if fault else ''}")
+        world.scheduler.note(f"{operation} {_names_text(names)}{f': {fault}' if fault else ''}")
         if fault is not None:
-            self._do_some(fault, writes)
+            self._run_some(fault, writes)
             raise self._error(fault, names)
         answers = []
         for number, write in enumerate(writes):
             if number:
                 world.scheduler.point()
-            answers.append(self._do(write, sync=False))
+            answers.append(self._run_write(write, sync=False))
         if not world.medium.late:  # names that others can see already, but that are not synced yet
             world.scheduler.point()
         for name in names:
@@ -254,16 +254,16 @@ class SimulatedStore(Store):
             world.scheduler.note("taken")
         return answers
 
-    def _do(self, write: _Write, *, sync: bool = True) -> object:
+    def _run_write(self, write: _Write, *, sync: bool = True) -> object:
         answer = write.action()
         if sync:
             self.world.medium.sync(write.key)
         return answer
 
-    def _do_some(self, fault: Fault, writes: Sequence[_Write]) -> None:
+    def _run_some(self, fault: Fault, writes: Sequence[_Write]) -> None:
         """Does each write of a failed call now or later, or drops it."""
         world, random = self.world, self.world.random
-        effects = _WAYS[fault]
+        effects = _RESULTS[fault]
         if len(writes) > 1 and fault == "fail":
             effects = ("not", "now")  # some of the batch
         can = [
@@ -274,7 +274,7 @@ class SimulatedStore(Store):
         for write in writes:
             effect = random.choice(can)
             if effect in ("now", "unsynced"):
-                self._do(write, sync=effect == "now")
+                self._run_write(write, sync=effect == "now")
             elif effect == "late" and world.medium.late:
                 world.sent.append((write.key, write.action))
             world.scheduler.note(f"  {write.key} happens: {effect}")

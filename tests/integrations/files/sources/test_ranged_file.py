@@ -39,7 +39,7 @@ def test_it_reads_as_a_file_does(size: int, steps: list[tuple[str, int]], kept: 
     plain = io.BytesIO(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranged_file, "PAGE", 16)
-        patch.setattr(ranged_file, "_KEPT", kept)
+        patch.setattr(ranged_file, "_CACHED_PAGES", kept)
         patch.setattr(ranged_file, "_LARGE", 200)
         file = RangedFile(store := stored(data), "a/b", "b")
         for step, number in steps:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.cli.arguments.locations import add_path, add_virtual_prefix, open_node
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, add_virtual_prefix, open_node
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
@@ -32,7 +32,7 @@ def run(options: Namespace) -> None:
     if options.json:
         print_json(dict(found))
     elif found:
-        print_text("\n".join(f"{made}  {one_line(path) or '.'}" for path, made in found.items()))
+        print_text("\n".join(f"{digest}  {one_line(path) or '.'}" for path, digest in found.items()))
 
 
 def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:

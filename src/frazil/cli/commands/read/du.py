@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, print_result
 from frazil.operations.usage import lines, usage
 

@@ -7,10 +7,10 @@ from argparse import ArgumentParser, Namespace
 from os.path import splitext
 from typing import Final
 
+from frazil.cli.arguments.decoded import add_decoded, decoded
+from frazil.cli.arguments.locations import add_selection, open_window
 from frazil.cli.command import Command, add_location
-from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.formats import WRITERS, abbreviated
-from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import binary_output, is_terminal, print_text
 from frazil.cli.progress import Progress
 

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.info import FORMATS, table
+from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, print_result
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, as_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, print_result
 from frazil.errors import NotFoundError
 from frazil.operations.listing import Entry, entries_of_node, entries_of_prefix, lines

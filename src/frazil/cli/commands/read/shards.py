@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from frazil.base.reports import columns
+from frazil.cli.arguments.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
@@ -79,8 +79,8 @@ def _pieces(shard: Shard, most: int) -> list[str]:
     """A line for each of the first pieces: where it begins, its bytes, its kind."""
     rows = [("start", "bytes", "what")]
     for piece in shard.pieces[:most]:
-        what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
-        rows.append((str(piece.start), str(piece.nbytes), what))
+        name = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
+        rows.append((str(piece.start), str(piece.nbytes), name))
     lines = columns(rows)
     if len(shard.pieces) > most:
         lines.append(f"and {len(shard.pieces) - most:,} more pieces")

@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
+from frazil.cli.arguments.locations import add_path, is_in_repository, open_node_of
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, is_in_repository, open_node_of
 from frazil.cli.output import add_json, print_result
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json

@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.cli.arguments.locations import add_path, add_virtual_prefix, is_in_repository, open_node
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, add_virtual_prefix, is_in_repository, open_node
 from frazil.cli.output import add_json, print_checked
 from frazil.cli.progress import Progress
 from frazil.operations.validate.validate import validate

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from math import isfinite
 
+from frazil.cli.arguments.decoded import add_decoded, decoded
+from frazil.cli.arguments.locations import add_selection, open_window
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.decoded import add_decoded, decoded
-from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import add_json, binary_output, check_picture, print_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
@@ -88,38 +88,38 @@ def run(options: Namespace) -> None:
     if options.decoded:
         window = decoded(window)
     with Progress("reading", window.nbytes) as report:
-        made = overview(window, options.size, method=method, hide=hide, report=report)
+        reduced = overview(window, options.size, method=method, hide=hide, report=report)
     scale = colour_scale(
-        made.values,
-        options.cmap or (CODES if codes and are_codes(made.values, options.min, options.max) else "dusk"),
+        reduced.values,
+        options.cmap or (CODES if codes and are_codes(reduced.values, options.min, options.max) else "dusk"),
         low=options.min,
         high=options.max,
         transparent=options.missing == "transparent",
     )
     if options.bare:
-        pixels = draw_bare(made.values, scale)
+        pixels = draw_bare(reduced.values, scale)
     else:
         words = caption(window, decoded if options.decoded else None)
         if options.title is not None:
             words = words._replace(title=options.title)
-        pixels = draw_figure(made.values, scale, words, made.factor, codes)
+        pixels = draw_figure(reduced.values, scale, words, reduced.factor, codes)
     with binary_output(options.output) as stream:
         stream.write(encode_png(pixels))
-    height, width = made.values.shape
-    squares = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
+    height, width = reduced.values.shape
+    squares = f", each of {reduced.factor} x {reduced.factor} elements" if reduced.factor > 1 else ""
     text = "" if options.output == "-" else f"{options.output}: {width} x {height} values{squares}"
-    print_result(options, _report(options.output, made), text)
+    print_result(options, _report(options.output, reduced), text)
 
 
-def _report(path: str, made: Overview) -> dict[str, Json]:
+def _report(path: str, reduced: Overview) -> dict[str, Json]:
     """The size of the overview, the elements along each side of one of its values, the least and greatest value (null where all are NaN)."""
-    height, width = made.values.shape
-    least, greatest = extremes(made.values) or (None, None)
+    height, width = reduced.values.shape
+    least, greatest = extremes(reduced.values) or (None, None)
     return {
         "path": path,
         "width": width,
         "height": height,
-        "elements_per_value": [made.factor, made.factor],
+        "elements_per_value": [reduced.factor, reduced.factor],
         "min": least,
         "max": greatest,
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 import frazil
+from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, add_repository, open_repository
 from frazil.cli.output import add_json, print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 
@@ -16,12 +16,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "name", metavar="NAME", nargs="?", help="the branch to create or change (default: list all branches)"
     )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
         "--at", metavar="REF", help="where the new branch begins: a branch, a tag or a snapshot (default: main)"
     )
-    what.add_argument("--reset", metavar="REF", help="move the branch to a branch, a tag or a snapshot")
-    what.add_argument("--delete", action="store_true", help="delete the branch")
+    action.add_argument("--reset", metavar="REF", help="move the branch to a branch, a tag or a snapshot")
+    action.add_argument("--delete", action="store_true", help="delete the branch")
     parser.add_argument("--expect", metavar="ID", help="with --reset: move it only if it points to this snapshot now")
     add_json(parser)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, add_repository, open_repository
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 from frazil.repository.inspection.report import usage_text
@@ -22,7 +22,7 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     with Steps() as report:
         found = repo.usage(options.at, options.path, progress=report)
-    print_result(options, [one._asdict() for one in found], usage_text(found))
+    print_result(options, [usage._asdict() for usage in found], usage_text(found))
 
 
 COMMAND = Command(

@@ -6,8 +6,8 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import timedelta
 
+from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command, whole_number
-from frazil.cli.locations import add_repository, open_repository
 from frazil.cli.output import add_json, print_result
 
 _AGE = re.compile(r"([0-9]{1,6})(d|h)")

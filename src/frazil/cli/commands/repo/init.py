@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 import frazil
+from frazil.cli.arguments.locations import MAIN, add_repository
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, add_repository
 from frazil.cli.output import add_json, print_result
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import frazil
 from frazil.base.record import Record
+from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
-from frazil.cli.locations import MAIN, open_reference
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.errors import DataError, MetadataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, as_json

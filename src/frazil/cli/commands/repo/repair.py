@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import add_repository, add_virtual_prefix, open_repository
 from frazil.cli.command import Command
 from frazil.cli.hints import with_options
-from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
 from frazil.cli.output import add_json, print_checked
 from frazil.cli.progress import Steps
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command, whole_number
-from frazil.cli.locations import add_repository, open_repository
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 

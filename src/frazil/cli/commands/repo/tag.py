@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, add_repository, open_repository
 from frazil.cli.output import add_json, print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 

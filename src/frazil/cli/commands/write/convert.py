@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.output import add_json, is_terminal, print_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.cli.arguments.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
-from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.copy.copy import CopyTask, prepare_copy

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from frazil.array.array import Array
 from frazil.base.late import LateModule
 from frazil.base.reports import counted, human
+from frazil.cli.arguments.layout import memory
+from frazil.cli.arguments.locations import add_virtual_prefix, open_node
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.layout_arguments import memory
-from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Progress
 from frazil.runtime import Runtime

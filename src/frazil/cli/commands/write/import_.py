@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from frazil.base.late import LateModule
 from frazil.base.reports import counted, extents_text, human
+from frazil.cli.arguments.layout import codecs, memory, named_extents, named_shards
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
@@ -125,21 +125,21 @@ def run(options: Namespace) -> None:
     if len(modes) > 1:
         options.refuse("references of kerchunk are imported with --virtual, and other files may be too")
     options.mode = modes.pop()
-    for one in files:
-        importer.check_mode(one.scanned, one.file, options.mode, options.virtual_prefix)
+    for opened in files:
+        importer.check_mode(opened.scanned, opened.file, options.mode, options.virtual_prefix)
     how = layout.LayoutOptions(options.chunks, options.shards, options.codecs)
-    layout.check_dimensions([array for one in files for array in one.scanned.arrays], how)
+    layout.check_dimensions([array for opened in files for array in opened.scanned.arrays], how)
     runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
-    plans = [importer.plan_import(one.scanned, options.mode, how, runtime) for one in files]
-    for one in files:
-        for part in one.scanned.skipped:
+    plans = [importer.plan_import(opened.scanned, options.mode, how, runtime) for opened in files]
+    for opened in files:
+        for part in opened.scanned.skipped:
             if part.attribute is not None or not selection.is_left_out(part.path, options.skip, options.variables):
-                print(f"frazil: skipped: {one_line(_skipped(one.file, part))}", file=sys.stderr)
+                print(f"frazil: skipped: {one_line(_skipped(opened.file, part))}", file=sys.stderr)
     if options.explain or options.dry_run:
         _explain(options, files, plans)
     if options.dry_run:
         return
-    total = sum(importer.import_size(one.scanned, options.mode) for one in files)
+    total = sum(importer.import_size(opened.scanned, options.mode) for opened in files)
     with Progress("importing", total) as report:
         done = import_file.import_files(
             files, options.location, options.mode, how, options.message, report, prefixes or None, runtime
@@ -150,12 +150,12 @@ def run(options: Namespace) -> None:
 def _explain(options: Namespace, files: list[FileImport], plans: list[Imported]) -> None:
     """Prints what will be written, with the reason for chunks and shards; to standard error if standard output has a result."""
     stream = sys.stdout if options.dry_run and not options.json else sys.stderr
-    for one, plan in zip(files, plans, strict=True):
+    for file, plan in zip(files, plans, strict=True):
         print(
-            one_line(f"{one.file}: {one.scanned.kind}, {counted(len(plan.arrays), 'array')}, {human(plan.nbytes)}"),
+            one_line(f"{file.file}: {file.scanned.kind}, {counted(len(plan.arrays), 'array')}, {human(plan.nbytes)}"),
             file=stream,
         )
-        for array, chosen in zip(one.scanned.arrays, plan.layouts, strict=False):
+        for array, chosen in zip(file.scanned.arrays, plan.layouts, strict=False):
             print(
                 one_line(f"  {array.path} ({extents_text(array.shape)} {array.dtype.name}): {chosen.reason}"),
                 file=stream,
@@ -176,8 +176,8 @@ def _print_imported(options: Namespace, files: list[FileImport], done: Imported)
         print_json({
             "snapshot": done.snapshot, "branch": done.branch, "arrays": list(done.arrays),
             "skipped": [
-                {"file": one.file, "path": part.path, "attribute": part.attribute, "reason": part.reason}
-                for one in files for part in one.scanned.skipped
+                {"file": file.file, "path": part.path, "attribute": part.attribute, "reason": part.reason}
+                for file in files for part in file.scanned.skipped
             ],
         })  # fmt: skip
         return
@@ -210,8 +210,8 @@ def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> l
     files = []
     for file, group, scanned in zip(options.file, groups, scans, strict=True):
         skip = [name for name in options.skip if selection.has_variable(scanned, name)]
-        kept = options.variables and [name for name in options.variables if selection.has_variable(scanned, name)]
-        files.append(import_file.FileImport(file, group, selection.select_variables(scanned, skip, file, kept)))
+        variables = options.variables and [name for name in options.variables if selection.has_variable(scanned, name)]
+        files.append(import_file.FileImport(file, group, selection.select_variables(scanned, skip, file, variables)))
     return files
 
 

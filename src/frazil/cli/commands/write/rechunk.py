@@ -6,10 +6,10 @@ from argparse import ArgumentParser, Namespace
 
 import frazil
 from frazil.array.array import Array
+from frazil.cli.arguments.layout import codecs, extents, memory, shards
+from frazil.cli.arguments.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
-from frazil.cli.layout_arguments import codecs, extents, memory, shards
-from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.array_source import open_source

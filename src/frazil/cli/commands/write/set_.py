@@ -1,16 +1,16 @@
-"""`frazil set`: sets elements of an array to a value or the content of a .npy file. cli/values.py reads values from words and files."""
+"""`frazil set`: sets elements of an array to a value or the content of a .npy file. cli/arguments/values.py reads values from words and files."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from functools import partial
 
+from frazil.cli.arguments.locations import add_selection, open_to_write, open_window
+from frazil.cli.arguments.values import open_values
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_selection, open_to_write, open_window
 from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
-from frazil.cli.values import open_values
 from frazil.metadata.json_text import Json
 from frazil.operations.assignment import assign
 

@@ -39,14 +39,14 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
     """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format does not have; StoreError, DataError."""
     h5py = load_h5py()
     stored = {path: stored_values(h5py, path, array, netcdf=form.netcdf) for path, array in source.arrays.items()}
-    with h5py.File(file, "w", track_order=True) as made:
+    with h5py.File(file, "w", track_order=True) as output:
         for path, group in source.groups.items():
-            target = made.require_group(path) if path else made
+            target = output.require_group(path) if path else output
             for name, value in group.attrs.items():
                 _set_attribute(target, path, name, _attribute(value))
-        datasets = {path: _dataset(made, path, array, stored[path]) for path, array in source.arrays.items()}
+        datasets = {path: _dataset(output, path, array, stored[path]) for path, array in source.arrays.items()}
         if form.netcdf:
-            _add_dimensions(made, source, datasets)
+            _add_dimensions(output, source, datasets)
         else:
             for path, array in source.arrays.items():
                 for axis, dimension in enumerate(array.dimension_names or ()):
@@ -55,10 +55,10 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
             _copy(array, datasets[path], stored[path], form.budget, report)
 
 
-def _dataset(made: Any, path: str, array: Array, stored: StoredValues) -> Any:
+def _dataset(output: Any, path: str, array: Array, stored: StoredValues) -> Any:
     plain = not array.shape or 0 in array.shape
     packed = not plain and not stored.is_text
-    dataset = made.create_dataset(
+    dataset = output.create_dataset(
         path,
         shape=array.shape,
         dtype=stored.dtype,
@@ -121,7 +121,7 @@ def _is_plain(text: str) -> bool:
 # --- dimensions of NetCDF4 -------------------------------------------------------------------------------------------------------------
 
 
-def _add_dimensions(made: Any, source: Exported, datasets: Mapping[str, Any]) -> None:
+def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any]) -> None:
     """Creates a scale for each dimension, in the first group that uses it: its coordinate variable, or an empty dataset."""
     scales: dict[tuple[str, str], Any] = {}  # by group and name
     number = 0
@@ -129,10 +129,10 @@ def _add_dimensions(made: Any, source: Exported, datasets: Mapping[str, Any]) ->
         array, group = source.arrays[path], path.rpartition("/")[0]
         names = array.dimension_names or (None,) * array.ndim
         for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
-            name = _free_name(_dimension_name(name, length), length, group, scales, source, taken=names[:axis])
-            scale = _found(name, length, group, scales)
+            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied=names[:axis])
+            scale = _find_dimension(name, length, group, scales)
             if scale is None:
-                scale, number = _new_scale(made, group, name, length, number, source, datasets), number + 1
+                scale, number = _new_scale(output, group, name, length, number, source, datasets), number + 1
                 scales[group, name] = scale
             if scale != datasets[path]:
                 datasets[path].dims[axis].attach_scale(scale)
@@ -144,7 +144,7 @@ def _dimension_name(name: str | None, length: int) -> str:
     return plain if plain.strip(".") else f"dim_{length}"
 
 
-def _found(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
+def _find_dimension(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
     """The dimension of this name and length in the group or above it; None if there is none."""
     while True:
         scale = scales.get((group, name))
@@ -161,7 +161,7 @@ def _free_name(
     group: str,
     scales: Mapping[tuple[str, str], Any],
     source: Exported,
-    taken: tuple[str | None, ...],
+    occupied: tuple[str | None, ...],
 ) -> str:
     """The name, or one with a number if another dimension, or an array that is not its coordinate, has the name."""
     tried, count = name, 0
@@ -176,7 +176,7 @@ def _free_name(
             fits
             and (is_coordinate and (other is None or other.shape[0] == length))
             and path not in source.groups
-            and tried not in taken
+            and tried not in occupied
         ):
             return tried
         count += 1
@@ -184,14 +184,14 @@ def _free_name(
 
 
 def _new_scale(
-    made: Any, group: str, name: str, length: int, number: int, source: Exported, datasets: Mapping[str, Any]
+    output: Any, group: str, name: str, length: int, number: int, source: Exported, datasets: Mapping[str, Any]
 ) -> Any:
     path = f"{group}/{name}" if group else name
     if path in source.arrays:
         dataset = datasets[path]
         dataset.make_scale(name)
     else:
-        dataset = made.create_dataset(path, shape=(length,), dtype=">f4")
+        dataset = output.create_dataset(path, shape=(length,), dtype=">f4")
         dataset.make_scale(f"{_ALONE}{length:10d}")
     dataset.attrs["_Netcdf4Dimid"] = np.int32(number)
     return dataset

@@ -63,9 +63,9 @@ def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) ->
         found = _times(dtype, array.fill_value)
     elif _is_plain(dtype, "biufS" if netcdf else "biufcSV"):
         # NetCDF has neither booleans nor floats of two bytes
-        made = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
-        fill = None if dtype.kind == "S" else array.fill_value.astype(made)
-        found = StoredValues(made, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
+        stored = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
+        fill = None if dtype.kind == "S" else array.fill_value.astype(stored)
+        found = StoredValues(stored, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
     if found is None:
         raise InvalidInputError(
             f"{'NetCDF4' if netcdf else 'HDF5'} has no counterpart of the data type {array.metadata.data_type.label}",

@@ -92,11 +92,11 @@ def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -
 def _pages(array: Array, nbytes: int, report: Report) -> Iterator[Values]:
     """The pages in C order; as many at once as fit, so that chunks are decoded as few times as possible."""
     page = prod(array.shape[-2:])
-    left = np.empty(0, array.dtype)
+    unwritten = np.empty(0, array.dtype)
     for piece in window(array).pieces(max(nbytes, page * array.dtype.itemsize)):
-        values = np.concatenate((left, piece.read().reshape(-1)))
+        values = np.concatenate((unwritten, piece.read().reshape(-1)))
         report(piece.nbytes)
         whole = len(values) // page
         for number in range(whole):
             yield np.ascontiguousarray(values[number * page : (number + 1) * page].reshape(array.shape[-2:]))
-        left = values[whole * page :]
+        unwritten = values[whole * page :]

@@ -38,12 +38,12 @@ def exported(
     for pattern in (*skip, *(variables or ())):
         if not any(is_named(path, [pattern]) for path in arrays):
             raise InvalidInputError(f"there is no array {pattern!r}", path=node.path or "/")
-    kept = {
+    selected = {
         path: array
         for path, array in arrays.items()
         if not is_named(path, skip) and (variables is None or is_named(path, variables))
     }
-    if not kept:
+    if not selected:
         raise InvalidInputError("there are no arrays to be exported", path=node.path or "/")
     groups = {"": node, **{path: found for path, found in below.items() if not isinstance(found, Array)}}
-    return Exported(dict(sorted(groups.items())), kept)
+    return Exported(dict(sorted(groups.items())), selected)

@@ -144,7 +144,7 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
         if not part.field_ids_index:
             continue
         try:
-            made = cfgrib.open_from_index(part, errors="raise", cache_geo_coords=False)
+            opened = cfgrib.open_from_index(part, errors="raise", cache_geo_coords=False)
         except cfgrib.DatasetBuildError as error:
             if len(error.args) > 2:  # several values of a key, of which a dataset can have only one
                 waiting[:0] = [{**query, **more} for more in error.args[2]]
@@ -155,16 +155,16 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
                 raise
             waiting[:0] = [{**query, key: value} for value in part[key]]
             continue
-        yield query, made
+        yield query, opened
 
 
-def _group_name(keys: Mapping[str, Any], dataset: Any, taken: Mapping[str, object]) -> str:
+def _group_name(keys: Mapping[str, Any], dataset: Any, groups: Mapping[str, object]) -> str:
     """A name from the common values of the fields of a group; with a number if another group has it."""
     variables = [name for name, variable in dataset.variables.items() if hasattr(variable.data, _FIELDS)]
     named_keys = {**keys, _PARAMETER: "_".join(variables)} if _PARAMETER in keys else keys
     parts = [str(value).replace("/", "_") for value in named_keys.values() if value not in (None, "undef")]
     name = "_".join(parts) or "others"
-    return next(each for each in (name, *[f"{name}_{i}" for i in range(2, len(taken) + 3)]) if each not in taken)
+    return next(each for each in (name, *[f"{name}_{i}" for i in range(2, len(groups) + 3)]) if each not in groups)
 
 
 def _attributes(found: Mapping[str, Any], path: str, skipped: list[Skipped]) -> dict[str, Json]:

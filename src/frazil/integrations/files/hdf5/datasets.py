@@ -105,15 +105,15 @@ class _Scan:
         self.skipped: list[Skipped] = []
         found = list(self._walk(file))
         self.dimensions = Dimensions(module, [dataset for _, dataset in found])
-        taken = set(self.groups)
+        names = set(self.groups)
         for path, dataset in found:
             step()
             try:
                 if not self.dimensions.is_alone(dataset):
-                    if path in taken:
+                    if path in names:
                         raise InvalidInputError("another node has its name")
                     self.arrays.append(self._array(path, dataset))
-                    taken.add(path)
+                    names.add(path)
             except InvalidInputError as error:
                 self.skipped.append(Skipped(path, None, error.message))
             except _FAILURES as error:
@@ -124,7 +124,7 @@ class _Scan:
     def _walk(self, file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
         """All datasets, with their paths. Groups are recorded on the way."""
         root = self.h5py.h5o.get_info(file.id)
-        seen: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
+        paths_by_address: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
         stack: list[tuple[str, h5py.Group]] = [("", file)]
         while stack:
             above, group = stack.pop()
@@ -139,7 +139,7 @@ class _Scan:
             for name in names:
                 path = f"{above}/{name}" if above else name
                 try:
-                    node = self._node(group, name, path, seen)
+                    node = self._node(group, name, path, paths_by_address)
                 except InvalidInputError as error:
                     self.skipped.append(Skipped(path, None, error.message))
                 except _FAILURES as error:
@@ -154,7 +154,7 @@ class _Scan:
             stack += reversed(below)
 
     def _node(
-        self, group: h5py.Group, name: str, path: str, seen: dict[tuple[int, int], str]
+        self, group: h5py.Group, name: str, path: str, paths_by_address: dict[tuple[int, int], str]
     ) -> h5py.Group | h5py.Dataset | None:
         """The group or dataset of a name; None for a named data type, and for a node that was found before under another name."""
         if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
@@ -165,7 +165,7 @@ class _Scan:
             self.skipped.append(Skipped(path, None, "it is a named data type", loses_values=False))
             return None
         info = self.h5py.h5o.get_info(node.id)
-        first = seen.setdefault((info.fileno, info.addr), path)
+        first = paths_by_address.setdefault((info.fileno, info.addr), path)
         if first != path:
             self.skipped.append(Skipped(path, None, f"it is another name of {first!r}", loses_values=False))
             return None
@@ -211,7 +211,7 @@ class _Scan:
             chunk_shape = tuple(dataset.chunks)
             filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
             decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
-            reason = decoding if isinstance(decoding, str) else _odd_chunk(stored, chunk_shape, filters)
+            reason = decoding if isinstance(decoding, str) else _unfiltered_chunk(stored, chunk_shape, filters)
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
@@ -221,7 +221,7 @@ class _Scan:
             chunk_shape = split_contiguous(shape, element_nbytes(dtype) + _text_nbytes(dataset, dtype))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
-            chunks, inline_chunks = self._run(dataset, dtype, chunk_shape, own_fill)
+            chunks, inline_chunks = self._contiguous_run(dataset, dtype, chunk_shape, own_fill)
         elif layout == h5d.COMPACT:
             chunks = no_chunks(len(shape))
             if 0 not in shape:
@@ -278,14 +278,14 @@ class _Scan:
         inside = np.flatnonzero((chunks.coordinates * np.array(chunk_shape) < np.array(shape)).all(axis=1))
         if inside.size < len(found):
             chunks = select_chunks(chunks, inside)
-        chunks = chunks._replace(offsets=chunks.offsets + self._shift(dataset, chunks, chunk_shape))
+        chunks = chunks._replace(offsets=chunks.offsets + self._user_block_offset(dataset, chunks, chunk_shape))
         outside = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
         if outside.size:
             chunk = tuple(chunks.coordinates[outside[0]].tolist())
             raise InvalidInputError(f"the file is cut short: its chunk {chunk} ends after the file's {self.size} bytes")
         return chunks
 
-    def _shift(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
+    def _user_block_offset(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
         """The offset to add to positions of chunks: older HDF5 libraries report them without the user block that a file may begin with."""
         if not self.user_block or not chunks.offsets.size:
             return 0
@@ -296,7 +296,7 @@ class _Scan:
                 return shift
         raise InvalidInputError("its chunks are not at the offsets that the HDF5 library reports")
 
-    def _run(
+    def _contiguous_run(
         self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic
     ) -> tuple[ChunkColumns, InlineChunks]:
         """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
@@ -345,7 +345,7 @@ def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generi
     return fill
 
 
-def _odd_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
+def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
     """The error for the first chunk that was stored without some of the filters; "" if there is none."""
     for first, mask, _, _ in found:
         if mask:

@@ -79,7 +79,7 @@ class Dimensions:
         if None in found and "_Netcdf4Coordinates" in dataset.attrs:
             numbers = np.asarray(dataset.attrs["_Netcdf4Coordinates"]).reshape(-1).tolist()
             if len(numbers) == rank:
-                found = [one or self.by_number.get(number) for one, number in zip(found, numbers, strict=True)]
+                found = [scale or self.by_number.get(number) for scale, number in zip(found, numbers, strict=True)]
         if own is not None and rank and found[0] is None:
             found[0] = own
         return found

@@ -59,17 +59,17 @@ def open_hdf5(
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
             shape = [part.stop - part.start for part in box]
             values = np.full(shape, array.fill_value, array.dtype.newbyteorder("="))
-            there = [max(0, min(part.stop, end) - part.start) for part, end in zip(box, dataset.shape, strict=True)]
-            if 0 in there:  # a dimension of netCDF may be longer than the dataset
+            lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(box, dataset.shape, strict=True)]
+            if 0 in lengths:  # a dimension of netCDF may be longer than the dataset
                 return values
             if array.dtype == TEXT and dataset.chunks is not None and not is_stored(dataset, box):
                 return values  # the library cannot read fill values of text from a file that is opened read-only
-            ends = [part.start + extent for part, extent in zip(box, there, strict=True)]
+            ends = [part.start + extent for part, extent in zip(box, lengths, strict=True)]
             try:
                 dataset.read_direct(
                     values,
                     tuple([slice(part.start, end) for part, end in zip(box, ends, strict=True)]),
-                    tuple([slice(0, extent) for extent in there]),
+                    tuple([slice(0, extent) for extent in lengths]),
                 )
             except FrazilError:
                 raise

@@ -29,8 +29,8 @@ from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
 
 TIME_LIMIT: Final = 60.0  # seconds
-_LATER: Final = 10.0  # seconds after which a process that was not ended ends itself
-_KEPT: Final = 2  # processes that wait for the next file
+_EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
+_IDLE_PROCESSES: Final = 2  # processes that wait for the next file
 _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
 HDF5, GRIB = "hdf5", "grib"  # kinds of files
 _FIELD: Final = "field"
@@ -76,7 +76,7 @@ def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_l
     except BaseException:
         process.end()
         raise
-    if len(_idle) < _KEPT:
+    if len(_idle) < _IDLE_PROCESSES:
         _idle.append(process)
     else:
         process.end()
@@ -205,7 +205,7 @@ def work(number: int) -> None:
 
 def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[str, object]:
     """The answer for a field."""
-    alarm = _Alarm(time_limit + _LATER)
+    alarm = _Alarm(time_limit + _EXIT_SECONDS)
     alarm.set()
     try:
         return _DONE, decode_field(message, shape)
@@ -220,7 +220,7 @@ def _scanned(
     connection: Connection[Any, Any], kind: str, path: str, name: str, state: FileCheck, far: bool, time_limit: float
 ) -> tuple[str, object]:
     """The answer for a file; any error is an answer, too."""
-    alarm = _Alarm(time_limit + _LATER)
+    alarm = _Alarm(time_limit + _EXIT_SECONDS)
 
     def step() -> None:
         alarm.set()

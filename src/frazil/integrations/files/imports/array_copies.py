@@ -76,16 +76,16 @@ def copy_arrays(
     again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
     if not again:
         check_destination(destination, store, root)
-    left = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
-    tasks = [_prepared(copy, store, root, origin) for copy in left]
-    held: Version = ABSENT if found is None or found[1] is None else found[1]
-    put_journal(store, root, journal, held)
+    remaining = [copy for copy in copies if not (again and _is_complete(store, joined(root, copy.path)))]
+    tasks = [_prepared(copy, store, root, origin) for copy in remaining]
+    version: Version = ABSENT if found is None or found[1] is None else found[1]
+    put_journal(store, root, journal, version)
     try:
         make_groups(open_group(destination, "a"), group, groups)
         for copy in copies:
-            if copy not in left:
+            if copy not in remaining:
                 report(copy.array.nbytes)
-        for copy, task in zip(left, tasks, strict=True):
+        for copy, task in zip(remaining, tasks, strict=True):
             _run(copy, task, report, spool, ended)
     except FrazilError:
         forget_journal(store, root, journal)
@@ -142,7 +142,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     )
 
 
-def _is_there(store: Store, path: str) -> bool:
+def _is_complete(store: Store, path: str) -> bool:
     """Whether an array is complete. Its document is written after all its elements."""
     try:
         return isinstance(open_node(store, path=path), Array)

@@ -113,8 +113,8 @@ def import_file(
     planned = plan_import(selected, mode, layout, runtime)
     if dry_run:
         return planned
-    one = FileImport(file, path, selected)
-    return import_files([one], destination, mode, layout, message, report, prefixes or None, runtime)
+    opened = FileImport(file, path, selected)
+    return import_files([opened], destination, mode, layout, message, report, prefixes or None, runtime)
 
 
 def import_files(
@@ -128,20 +128,20 @@ def import_files(
     runtime: Runtime,
 ) -> Imported:
     """Several scanned files, in one commit; arguments and errors as for import_file. Raises InvalidInputError if nothing would be imported."""
-    if not any(one.scanned.arrays for one in files):
+    if not any(file.scanned.arrays for file in files):
         raise InvalidInputError(
             "nothing could be imported: there is no array",
-            key=", ".join([one.file for one in files]) or None,
+            key=", ".join([file.file for file in files]) or None,
             hint="frazil import --dry-run FILE shows what was found",
         )
     target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime)
     try:
-        parts = [_imported(one, target, mode, layout, report, prefixes, runtime) for one in files]
+        parts = [_imported(file, target, mode, layout, report, prefixes, runtime) for file in files]
         snapshot = branch = None
         session = target.target
         if target.commits:
             branch = session.branch  # type: ignore[union-attr] # a session, as it commits
-            text = message or f"Import {', '.join(PurePath(one.file).name for one in files)}"
+            text = message or f"Import {', '.join(PurePath(file.file).name for file in files)}"
             snapshot = session.commit(text, rebase="disjoint")  # type: ignore[union-attr]
     finally:
         if target.commits and target.target.has_changes:  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ def import_files(
 
 
 def _imported(
-    one: FileImport,
+    file: FileImport,
     target: Destination,
     mode: Mode,
     layout: LayoutOptions,
@@ -165,12 +165,12 @@ def _imported(
     prefixes: Prefixes | None,
     runtime: Runtime,
 ) -> Imported:
-    group = "/".join([part.strip("/") for part in (target.path, one.group) if part.strip("/")])
+    group = "/".join([part.strip("/") for part in (target.path, file.group) if part.strip("/")])
     try:
         return import_scanned(
             target.target,
-            one.scanned,
-            one.file,
+            file.scanned,
+            file.file,
             path=group,
             mode=mode,
             layout=layout,
@@ -187,9 +187,9 @@ def _imported(
 def _allowed(files: Sequence[FileImport], prefixes: Prefixes | None) -> Mapping[str, Location | None]:
     """The prefixes that a session needs for references to these files."""
     allowed: dict[str, Location | None] = {
-        folder_prefix(one.file): None for one in files if not (one.scanned.in_memory or is_remote(one.file))
+        folder_prefix(file.file): None for file in files if not (file.scanned.in_memory or is_remote(file.file))
     }
-    for url in {url for one in files for array in one.scanned.arrays for url in array.urls}:
+    for url in {url for file in files for array in file.scanned.arrays for url in array.urls}:
         allowed[url.rpartition("/")[0] + "/"] = None  # only for this session: readers must allow it again
     if isinstance(prefixes, Mapping):
         return {**allowed, **prefixes}

@@ -198,11 +198,11 @@ def _refer(
     make_groups(destination.root, path, dict(scanned.groups))
     target = destination.root[path.strip("/")] if path.strip("/") else destination.root
     # all arrays before any chunk, because their paths may exist already
-    made = [(array, target.create_array(array.path, **array.arguments())) for array in scanned.arrays]  # type: ignore[union-attr, arg-type]
-    if not made:
+    created = [(array, target.create_array(array.path, **array.arguments())) for array in scanned.arrays]  # type: ignore[union-attr, arg-type]
+    if not created:
         return
     adopted = destination.adopt_file(source.name) if mode == "adopt" else ""
     if adopted:
         report(scanned.size)
-    for array, array_made in made:
+    for array, array_made in created:
         set_references(destination, array, array_made.path, source, scanned.state, adopted)

@@ -78,25 +78,25 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     shards = choose_shards(array.shape, chunks, itemsize, stored, budget)
     if shards is None:
         return ArrayLayout(chunks, None, _codecs(array, options), f"{summary}; no shards, as there is one chunk")
-    held = human(prod(shards) * itemsize)
+    shard_size = human(prod(shards) * itemsize)
     return ArrayLayout(
         chunks,
         shards,
         _codecs(array, options),
-        f"{summary}; shards {extents_text(shards)} of {held}: neighbours in the order of the file",
+        f"{summary}; shards {extents_text(shards)} of {shard_size}: neighbours in the order of the file",
     )
 
 
 def check_dimensions(arrays: Iterable[ScannedArray], options: LayoutOptions) -> None:
     """Refuses extents by dimension name where no array has a dimension of that name. Raises InvalidInputError."""
-    known = dict.fromkeys([name for array in arrays for name in array.dimension_names or () if name])
-    for extents, what in ((options.chunks, "chunks"), (options.shards, "shards")):
+    existing = dict.fromkeys([name for array in arrays for name in array.dimension_names or () if name])
+    for extents, option in ((options.chunks, "chunks"), (options.shards, "shards")):
         for name in extents if isinstance(extents, Mapping) else ():
-            if name not in known:
+            if name not in existing:
                 raise InvalidInputError(
-                    f"{what} names the dimension {name!r}, which no variable has",
-                    hint=f"the dimensions are {', '.join(known)}"
-                    if known
+                    f"{option} names the dimension {name!r}, which no variable has",
+                    hint=f"the dimensions are {', '.join(existing)}"
+                    if existing
                     else "no variable names its dimensions: give extents, as in chunks=[10, 10]",
                 )
 
@@ -109,17 +109,17 @@ def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | N
         return whole, "the whole array, which is small"
     if stored is None:
         chunks = _balanced(whole, itemsize)
-        maps, series = _touched(whole, chunks)
+        maps, series = _chunks_read(whole, chunks)
         if len(whole) < 2:
             return chunks, "about 1 MiB each"
         return chunks, f"a map reads {counted(maps, 'chunk')} and a series {series}"
     stored = tuple([min(chunk, extent) for chunk, extent in zip(stored, whole, strict=True)])
-    held = prod(stored) * itemsize
-    if held < _LEAST:
-        chunks = _grown(stored, whole, itemsize)
-        return chunks, f"those of the file, {extents_text(stored)} of {human(held)}, put together"
-    if held > _MOST or (stored == whole and held > _CHUNK):
-        return _cut(stored, itemsize), f"parts of those of the file, {extents_text(stored)} of {human(held)}"
+    nbytes = prod(stored) * itemsize
+    if nbytes < _LEAST:
+        chunks = _joined_chunks(stored, whole, itemsize)
+        return chunks, f"those of the file, {extents_text(stored)} of {human(nbytes)}, put together"
+    if nbytes > _MOST or (stored == whole and nbytes > _CHUNK):
+        return _split_chunks(stored, itemsize), f"parts of those of the file, {extents_text(stored)} of {human(nbytes)}"
     return stored, "as in the file"
 
 
@@ -137,12 +137,12 @@ def choose_shards(
         if prod(common) * itemsize <= most:
             shards = common
     for axis in reversed(range(len(shards))):
-        held = prod(shards) * itemsize
+        nbytes = prod(shards) * itemsize
         cover = ceil(covers[axis] / shards[axis]) * shards[axis]
-        if held // shards[axis] * cover <= most:
+        if nbytes // shards[axis] * cover <= most:
             shards[axis] = cover
             continue
-        shards[axis] *= max(1, least // held)
+        shards[axis] *= max(1, least // nbytes)
         break
     return tuple(shards)
 
@@ -157,16 +157,16 @@ def _requested(extents: Extents, array: ScannedArray, name: str) -> tuple[int, .
         names = array.dimension_names or ()
         if not any(name in extents for name in names):
             return None
-        given = [
+        requested = [
             extents.get(dimension or "", max(extent, 1)) for dimension, extent in zip(names, array.shape, strict=True)
         ]
     else:
-        given = [extents] * len(array.shape) if isinstance(extents, int) else list(extents)
-        if len(given) != len(array.shape):
+        requested = [extents] * len(array.shape) if isinstance(extents, int) else list(extents)
+        if len(requested) != len(array.shape):
             return None
-    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):
+    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in requested):
         raise InvalidInputError(f"{name} is {extents!r}; extents are whole numbers above 0", path=array.path)
-    return tuple(given)
+    return tuple(requested)
 
 
 def _codecs(array: ScannedArray, options: LayoutOptions) -> object:
@@ -196,14 +196,14 @@ def _balanced(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(map(extent, range(len(shape))))
 
 
-def _touched(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]:
+def _chunks_read(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]:
     """Chunks that a map and a series along the first dimensions read."""
     grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunks, strict=True)]
     last = max(1, len(grid) - 2) if len(grid) > 1 else 0
     return prod(grid[last:]), prod(grid[:last])
 
 
-def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def _joined_chunks(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Several chunks of the file joined, along the dimension of which they cover the smallest part."""
     chunks = list(stored)
     while True:
@@ -213,7 +213,7 @@ def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tu
         chunks[min(axes, key=lambda axis: chunks[axis] / shape[axis])] *= 2
 
 
-def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def _split_chunks(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Parts of a chunk of the file; no part is in two chunks."""
     chunks = list(stored)
     while prod(chunks) * itemsize > _CHUNK * 5 // 4:

@@ -34,22 +34,22 @@ def select_variables(
     skip, variables  paths of variables in the file, "level1/temp", as for is_named; variables None: all
     file             its name in errors
     Raises InvalidInputError for a variable that cannot be imported and is not left out, and for a name that no variable has."""
-    for names, what in ((skip, "be skipped"), (variables or (), "be imported")):
+    for names, action in ((skip, "be skipped"), (variables or (), "be imported")):
         if (
             isinstance(names, str)
             or not isinstance(names, Collection)
             or not all(isinstance(name, str) for name in names)
         ):
             raise InvalidInputError(
-                f"the variables to {what} are a list of their paths, found {names!r}",
+                f"the variables to {action} are a list of their paths, found {names!r}",
                 hint='as in skip=["level1/temp", "station_*"]',
             )
         for name in names:
             if not has_variable(scanned, name):
-                raise InvalidInputError(f"there is no variable {name!r} to {what}", key=file)
-    reasons = {array.path: _left_out(array.path, skip, variables) for array in scanned.arrays}
+                raise InvalidInputError(f"there is no variable {name!r} to {action}", key=file)
+    reasons = {array.path: _skip_reason(array.path, skip, variables) for array in scanned.arrays}
     missing = _missing(scanned)
-    lost = [path for path in missing if not _left_out(path, skip, variables)]
+    lost = [path for path in missing if not _skip_reason(path, skip, variables)]
     if lost:
         named = lost[:_MOST_NAMED]
         raise InvalidInputError(
@@ -65,7 +65,7 @@ def select_variables(
     )
 
 
-def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> str:
+def _skip_reason(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> str:
     if is_named(path, skip):
         return _SKIPPED
     return "" if variables is None or is_named(path, variables) else _NAMED_NOT
@@ -73,7 +73,7 @@ def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -
 
 def is_left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> bool:
     """Whether the user excluded the variable at a path."""
-    return bool(_left_out(path, skip, variables))
+    return bool(_skip_reason(path, skip, variables))
 
 
 def _missing(scanned: ScannedFile) -> dict[str, str]:

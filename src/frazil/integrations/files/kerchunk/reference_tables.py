@@ -69,17 +69,19 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
                 inline_chunks.append(
                     (tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode())
                 )
-        there = np.array([i for i, target in enumerate(targets) if target is not None and texts[i] is None], np.int64)
-        spans = np.array([offsets, lengths], np.int64)[:, there]
+        with_target = np.array(
+            [i for i, target in enumerate(targets) if target is not None and texts[i] is None], np.int64
+        )
+        spans = np.array([offsets, lengths], np.int64)[:, with_target]
         whole = np.flatnonzero((spans == 0).all(axis=0))
-        spans[1, whole] = [places.size(targets[there[i]]) for i in whole]
+        spans[1, whole] = [places.size(targets[with_target[i]]) for i in whole]
         if (spans < 0).any():
             raise FormatError("a row has a negative offset or size", key=beside.name)
-        kept = np.flatnonzero(spans[1] > 0)
-        numbers.append(there[kept] + first)
-        ranges.append(spans[:, kept])
-        named = {target: places.url(target) for target in {targets[row] for row in there[kept]}}
-        urls += [named[targets[row]] for row in there[kept]]
+        nonempty = np.flatnonzero(spans[1] > 0)
+        numbers.append(with_target[nonempty] + first)
+        ranges.append(spans[:, nonempty])
+        named = {target: places.url(target) for target in {targets[row] for row in with_target[nonempty]}}
+        urls += [named[targets[row]] for row in with_target[nonempty]]
     flat = np.concatenate([np.zeros(0, np.int64), *numbers])
     spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
     coordinates = np.stack(np.unravel_index(flat, tuple(grid)), axis=1) if grid else np.zeros((len(flat), 0))

@@ -103,8 +103,8 @@ def is_manifest(variable: object) -> bool:
 
 def _virtual(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
     """Raises InvalidInputError for a variable that cannot be an array here."""
-    held = variable._data
-    document = {**held.metadata.to_dict(), "attributes": {}}
+    manifest_array = variable._data
+    document = {**manifest_array.metadata.to_dict(), "attributes": {}}
     try:
         array = parse_node(json.dumps(document, default=_as_json).encode(), DEFAULT_REGISTRY.metadata, key=path)
     except (FrazilError, TypeError) as error:
@@ -112,15 +112,20 @@ def _virtual(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
     assert isinstance(array, ArrayMetadata)
     encoded = [(name, variable.encoding[name]) for name in _ENCODED if name in variable.encoding]
     attributes = _attributes([*encoded, *variable.attrs.items()], path, skipped)
-    made = virtual_array(
-        path, array, attributes, attributes.get(FILL_ATTRIBUTE), lambda _, array: _chunks(held, array), skipped
+    result = virtual_array(
+        path,
+        array,
+        attributes,
+        attributes.get(FILL_ATTRIBUTE),
+        lambda _, array: _chunks(manifest_array, array),
+        skipped,
     )
-    return made._replace(dimension_names=tuple(map(str, variable.dims)))
+    return result._replace(dimension_names=tuple(map(str, variable.dims)))
 
 
-def _chunks(held: Any, array: ArrayMetadata) -> ChunkReferences:
+def _chunks(manifest_array: Any, array: ArrayMetadata) -> ChunkReferences:
     """The references of a manifest. Raises InvalidInputError for an invalid place."""
-    entries = held.manifest.dict()
+    entries = manifest_array.manifest.dict()
     coordinates = np.array(
         [[int(part) for part in _SEPARATOR.split(key)] if array.ndim else [] for key in entries], np.int64
     ).reshape(len(entries), array.ndim)

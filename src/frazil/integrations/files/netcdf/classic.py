@@ -125,8 +125,8 @@ def _scanned(
     header: Header, variable: Variable, layout: Layout, file: BinaryIO, skipped: list[Skipped]
 ) -> ScannedArray:
     dtype = np.dtype(TYPES[variable.type])
-    rest = layout.shape if layout.stride is None else layout.shape[1:]
-    chunk_shape = split_contiguous(rest, layout.itemsize, uneven=layout.stride is None)
+    inner_shape = layout.shape if layout.stride is None else layout.shape[1:]
+    chunk_shape = split_contiguous(inner_shape, layout.itemsize, uneven=layout.stride is None)
     if layout.stride is not None:
         chunk_shape = (1, *chunk_shape)
     chunks, tails = contiguous_chunks(layout, chunk_shape)

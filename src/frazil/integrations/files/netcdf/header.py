@@ -94,19 +94,19 @@ class _Reader:
     def fail(self, message: str, at: int | None = None) -> FormatError:
         return FormatError(f"{message}, at byte {self.at if at is None else at}", key=self.key)
 
-    def take(self, size: int, what: str) -> bytes:
+    def take(self, size: int, label: str) -> bytes:
         found = self.data[self.at : self.at + size]
         if len(found) < size:
-            raise self.fail(f"the header is cut short within {what}")
+            raise self.fail(f"the header is cut short within {label}")
         self.at += size
         return found
 
-    def number(self, size: int, what: str) -> int:
+    def number(self, size: int, label: str) -> int:
         """A number that is not negative."""
         start = self.at
-        value = int.from_bytes(self.take(size, what), "big")
+        value = int.from_bytes(self.take(size, label), "big")
         if value >> (8 * size - 1):
-            raise self.fail(f"{what} must not be negative", start)
+            raise self.fail(f"{label} must not be negative", start)
         return value
 
     def records(self) -> int:
@@ -119,44 +119,44 @@ class _Reader:
             return int.from_bytes(self.take(4, "the number of records"), "big")
         return self.number(8, "the number of records")
 
-    def items(self, what: str, tag: int, read: Callable[[], T]) -> tuple[T, ...]:
+    def items(self, label: str, tag: int, read: Callable[[], T]) -> tuple[T, ...]:
         start = self.at
-        found = int.from_bytes(self.take(4, what), "big")
-        count = self.number(self.count_bytes, f"the number of {what}")
+        found = int.from_bytes(self.take(4, label), "big")
+        count = self.number(self.count_bytes, f"the number of {label}")
         if found != tag and (found or count):
-            raise self.fail(f"a list of {what} begins with {tag}, found {found}", start)
+            raise self.fail(f"a list of {label} begins with {tag}, found {found}", start)
         return tuple([read() for _ in range(count)])
 
-    def padded(self, size: int, what: str) -> bytes:
-        found = self.take(size, what)
-        self.take(-size % 4, f"the padding of {what}")
+    def padded(self, size: int, label: str) -> bytes:
+        found = self.take(size, label)
+        self.take(-size % 4, f"the padding of {label}")
         return found
 
-    def name(self, what: str) -> str:
+    def name(self, label: str) -> str:
         start = self.at
-        size = self.number(self.count_bytes, f"the length of the name of {what}")
+        size = self.number(self.count_bytes, f"the length of the name of {label}")
         if not 0 < size <= _NAME_LIMIT:
-            raise self.fail(f"the name of {what} must have 1 to {_NAME_LIMIT} bytes, found {size}", start)
+            raise self.fail(f"the name of {label} must have 1 to {_NAME_LIMIT} bytes, found {size}", start)
         try:
-            return self.padded(size, f"the name of {what}").decode()
+            return self.padded(size, f"the name of {label}").decode()
         except UnicodeDecodeError:
-            raise self.fail(f"the name of {what} must be UTF-8", start) from None
+            raise self.fail(f"the name of {label} must be UTF-8", start) from None
 
-    def distinct(self, what: str, names: list[str]) -> None:
-        seen: set[str] = set()
+    def distinct(self, label: str, names: list[str]) -> None:
+        previous: set[str] = set()
         for name in names:
-            if name in seen:
-                raise self.fail(f"two {what}s have the name {name!r}")
-            seen.add(name)
+            if name in previous:
+                raise self.fail(f"two {label}s have the name {name!r}")
+            previous.add(name)
 
     def dimension(self) -> Dimension:
         return Dimension(self.name("a dimension"), self.number(self.count_bytes, "the length of a dimension"))
 
-    def type(self, what: str) -> int:
+    def type(self, label: str) -> int:
         start = self.at
-        found = self.number(4, f"the type of {what}")
+        found = self.number(4, f"the type of {label}")
         if found not in TYPES or (found > _OF_OLD_FORMATS and self.version != 5):
-            raise self.fail(f"the type {found} of {what} is none of CDF-{self.version}", start)
+            raise self.fail(f"the type {found} of {label} is none of CDF-{self.version}", start)
         return found
 
     def attribute(self) -> Attribute:
@@ -169,20 +169,20 @@ class _Reader:
 
     def variable(self, dimensions: tuple[Dimension, ...]) -> Variable:
         name = self.name("a variable")
-        what = f"the variable {name!r}"
-        rank = self.number(self.count_bytes, f"the number of dimensions of {what}")
+        label = f"the variable {name!r}"
+        rank = self.number(self.count_bytes, f"the number of dimensions of {label}")
         if rank > (len(self.data) - self.at) // self.count_bytes:
-            raise self.fail(f"the header is cut short within {what}")
+            raise self.fail(f"the header is cut short within {label}")
         start = self.at
-        numbers = tuple([self.number(self.count_bytes, f"a dimension of {what}") for _ in range(rank)])
+        numbers = tuple([self.number(self.count_bytes, f"a dimension of {label}") for _ in range(rank)])
         for i, number in enumerate(numbers):
             if number >= len(dimensions):
-                raise self.fail(f"{what} has the dimension {number}, and there are {len(dimensions)}", start)
+                raise self.fail(f"{label} has the dimension {number}, and there are {len(dimensions)}", start)
             if i and dimensions[number].length == 0:
-                raise self.fail(f"{what} does not have its records along its first dimension", start)
-        attributes = self.items(f"attributes of {what}", _ATTRIBUTES, self.attribute)
-        kind = self.type(what)
+                raise self.fail(f"{label} does not have its records along its first dimension", start)
+        attributes = self.items(f"attributes of {label}", _ATTRIBUTES, self.attribute)
+        kind = self.type(label)
         self.take(
-            self.count_bytes, f"the size of {what}"
+            self.count_bytes, f"the size of {label}"
         )  # redundant: follows from its dimensions, and is not exact for large variables
-        return Variable(name, numbers, attributes, kind, self.number(self.offset_bytes, f"the place of {what}"))
+        return Variable(name, numbers, attributes, kind, self.number(self.offset_bytes, f"the place of {label}"))

@@ -94,9 +94,9 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
                     continue
                 if member.header_offset < 0 or any(array.path == path for array in arrays):
                     raise zipfile.BadZipFile(f"its directory is wrong at {member.filename!r}")
-                found, left = _member(file, member, state.size, path, name)
+                found, skipped_part = _member(file, member, state.size, path, name)
                 arrays += found
-                skipped += left
+                skipped += skipped_part
     except FrazilError:
         raise
     except OSError as error:

@@ -77,8 +77,8 @@ class Member:
         nbytes, properties, dictionary = _LZMA_HEADER.unpack(self._stored(_LZMA_HEADER.size))
         if nbytes != 5 or dictionary > _LARGEST_DICTIONARY:
             raise self._damaged("has damaged properties of LZMA, or needs too much memory")
-        rest, lc = divmod(properties, 9)
-        pb, lp = divmod(rest, 5)
+        lp_pb, lc = divmod(properties, 9)
+        pb, lp = divmod(lp_pb, 5)
         options = {"id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": lc, "lp": lp, "pb": pb}
         return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options])
 

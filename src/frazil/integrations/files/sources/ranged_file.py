@@ -18,7 +18,7 @@ from frazil.stores.values import FOUND, NO_SPANS, Version
 
 PAGE: Final = 2**16  # smallest request in bytes
 _MAX_PREFETCH: Final = 16  # most pages that are prefetched when a file is read sequentially
-_KEPT: Final = 2**9  # pages
+_CACHED_PAGES: Final = 2**9  # pages
 _LARGE: Final = 2**20  # bytes of a read that is not cached, as data is read once; and of a file that is not small
 
 
@@ -60,7 +60,7 @@ class RangedFile(PositionedFile):
         for page in pages:  # moves them to the end, as the most recently used
             self._pages[page] = self._pages.pop(page)
         found = b"".join([self._pages[page] for page in pages]) if first != last else self._pages[first]
-        while len(self._pages) > _KEPT:
+        while len(self._pages) > _CACHED_PAGES:
             del self._pages[next(iter(self._pages))]
         return memoryview(found)[start - first * PAGE :][:length]
 

@@ -154,11 +154,11 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
             offsets[number] = page.dataoffsets[:count]
             lengths[number] = page.databytecounts[:count]
     coordinates = np.indices(grid, np.int64).reshape(len(grid), -1).T
-    flat, held = offsets.reshape(-1), lengths.reshape(-1)
-    if (flat > size - held).any():
+    flat, nbytes = offsets.reshape(-1), lengths.reshape(-1)
+    if (flat > size - nbytes).any():
         raise InvalidInputError(f"the file is cut short: a tile ends after the file's {size} bytes")
-    there = np.flatnonzero(held > 0)
-    return ChunkColumns(np.ascontiguousarray(coordinates[there]), flat[there], held[there])
+    stored = np.flatnonzero(nbytes > 0)
+    return ChunkColumns(np.ascontiguousarray(coordinates[stored]), flat[stored], nbytes[stored])
 
 
 # --- tiles that tifffile decodes -------------------------------------------------------------------------------------------------------

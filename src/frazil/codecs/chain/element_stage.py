@@ -12,8 +12,8 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.codecs.chain.compiled_chain import Encoded, segment_rows
 from frazil.codecs.codec import Array, NativeCodec
-from frazil.codecs.compiled_chain import Encoded, segment_rows
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import Heap
 
@@ -50,11 +50,11 @@ class ElementStage(Record):
         views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
         threads = max(threads, 1)
         first = heap.reserve(threads)
-        made, failures = _kernel.decode_elements(
+        segments, failures = _kernel.decode_elements(
             self.native, (count, self.dtype == TEXT_VIEW, heap.fill), files, buffers, rows, self.limit, first, views, lengths,
             threads,
         )  # fmt: skip
-        heap.put(first, made)
+        heap.put(first, segments)
         decoded = np.zeros((len(rows), 3), np.int64)
         decoded[:, 0] = np.where(lengths < 0, _kernel.MISSING, -1)
         decoded[:, 1] = np.arange(len(rows)) * (count * self.dtype.itemsize)

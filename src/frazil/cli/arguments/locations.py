@@ -12,7 +12,7 @@ from frazil.api.references import Named, cuts, has_nothing, has_repository, spli
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.base.record import Record
-from frazil.cli.selection import parse_selection
+from frazil.cli.arguments.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
 from frazil.repository.virtual.prefixes import Prefixes

@@ -13,6 +13,7 @@ from frazil import _kernel
 from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.chain.compiled_chain import Chain, InnerChunk
 from frazil.codecs.codec import (
     ArrayToArray,
     ArrayToBytes,
@@ -26,18 +27,17 @@ from frazil.codecs.codec import (
     encoded_spec,
     size_of,
 )
-from frazil.codecs.compiled_chain import Chain, InnerChunk
 from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
-    from frazil.codecs import python_chain, python_stage
     from frazil.codecs.array_to_bytes import vlen
-    from frazil.codecs.python_chain import PythonChain, Serializer
+    from frazil.codecs.chain import python_chain, python_stage
+    from frazil.codecs.chain.python_chain import PythonChain, Serializer
     from frazil.codecs.sharding import whole_shard
 else:
-    python_chain = LateModule("frazil.codecs.python_chain")
-    python_stage = LateModule("frazil.codecs.python_stage")
+    python_chain = LateModule("frazil.codecs.chain.python_chain")
+    python_stage = LateModule("frazil.codecs.chain.python_stage")
     vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
@@ -90,39 +90,41 @@ def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec) -> Chain:
 
 def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], path: str) -> Chain:
     """`spec` has the dimensions of the array. order: for each dimension of the chain's input its dimension in the array."""
-    before, (serializer, where), after = split(codecs, path)
+    before, (serializer, serializer_path), after = split(codecs, path)
     shard_spec = spec._replace(shape=tuple(spec.shape[d] for d in order))
     if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
         for codec, codec_path in before:
             assert isinstance(codec, Transpose)
             shard_spec = encoded_spec(codec, shard_spec, codec_path)
             order = tuple(order[d] for d in codec.order)
-        level = _level(serializer, shard_spec, order, [codec for codec, _ in after], where)
-        inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
+        level = _level(serializer, shard_spec, order, [codec for codec, _ in after], serializer_path)
+        inner = _compile(
+            serializer.codecs, spec._replace(shape=level.inner), order, f"{serializer_path}.configuration.codecs"
+        )
         return _with_limit(level, inner)
-    inner_chunk = _inner_chunk(before, (serializer, where), after, shard_spec, order, spec)
+    inner_chunk = _inner_chunk(before, (serializer, serializer_path), after, shard_spec, order, spec)
     return Chain((), inner_chunk, inner_chunk.stage is None)
 
 
-def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.WholeShard:
-    """A sharding codec that can run, for chunks of this spec. Raises MetadataError that names the path beneath `where`, the codec's own."""
+def compile_shard(codec: Sharding, spec: ChunkSpec, path: str) -> whole_shard.WholeShard:
+    """A sharding codec that can run, for chunks of this spec. Raises MetadataError that names a path below that of the codec."""
     order = tuple(range(len(spec.shape)))
-    level = _level(codec, spec, order, [], where)
-    inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
+    level = _level(codec, spec, order, [], path)
+    inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{path}.configuration.codecs")
     return whole_shard.WholeShard(codec.name, _with_limit(level, inner))
 
 
 def _level(
-    codec: Sharding, shard_spec: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], where: str
+    codec: Sharding, shard_spec: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], path: str
 ) -> Level:
-    codec.check(shard_spec, where)
+    codec.check(shard_spec, path)
     counts = tuple(n // c for n, c in zip(shard_spec.shape, codec.chunk_shape, strict=True))
     if prod(counts) > _MOST_INNER_CHUNKS:
         raise MetadataError(
             f"a shard of shape {list(shard_spec.shape)} has {prod(counts)} inner chunks, whose index is held in memory; at most {_MOST_INNER_CHUNKS} are possible",
-            path=f"{where}.configuration.chunk_shape",
+            path=f"{path}.configuration.chunk_shape",
         )
-    index = index_chain(codec.index_codecs, counts, f"{where}.configuration.index_codecs")
+    index = index_chain(codec.index_codecs, counts, f"{path}.configuration.index_codecs")
     rank = len(order)
     inner, of_array, strides = [0] * rank, [0] * rank, [0] * rank
     stride = 1
@@ -146,13 +148,13 @@ def _level(
 def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> None:
     """Raises MetadataError where a codec cannot take as many bytes as each chunk of this spec gives it: for arrays that are created. A codec whose input size
     depends on the values (a compressor behind another, or behind shards) is checked when it is written."""
-    before, (serializer, where), after = split(codecs, path)
+    before, (serializer, serializer_path), after = split(codecs, path)
     spec = _specs(before, spec)[-1]
     if isinstance(serializer, Sharding):
         inner = spec._replace(shape=tuple(serializer.chunk_shape))
-        check_sizes(serializer.codecs, inner, f"{where}.configuration.codecs")
+        check_sizes(serializer.codecs, inner, f"{serializer_path}.configuration.codecs")
         return
-    size = size_of(serializer, lambda: serializer.encoded_size(spec), where)
+    size = size_of(serializer, lambda: serializer.encoded_size(spec), serializer_path)
     for following, codec_path in after:
         most = following.most_bytes
         if size is not None and most is not None and size > most:
@@ -176,31 +178,31 @@ def _with_limit(level: Level, inner: Chain) -> Chain:
 
 def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> PythonChain:
     """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
-    before, (serializer, where), after = split(codecs, path)
+    before, (serializer, blamed_path), after = split(codecs, path)
     specs = _specs(before, index_spec(counts))
-    with codec_call(serializer, where):
-        serializer.check(specs[-1], where)
-    size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), where)
+    with codec_call(serializer, blamed_path):
+        serializer.check(specs[-1], blamed_path)
+    size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), blamed_path)
     sizes = [size]
     for following, codec_path in after:
         if size is not None:
             size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), codec_path)  # type: ignore[misc]
-            where = codec_path
+            blamed_path = codec_path
         sizes.append(size)
     if size is None:
         raise MetadataError(
             "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
-            path=where,
+            path=blamed_path,
         )
     return _chain(before, serializer, after, specs, [s or 0 for s in sizes])
 
 
 def nested_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
     """A chain inside the configuration of a codec, for arrays of this spec. Raises MetadataError where it cannot encode them."""
-    before, (serializer, where), after = split(codecs, path)
+    before, (serializer, serializer_path), after = split(codecs, path)
     specs = _specs(before, spec)
-    serializer.check(specs[-1], where)
-    bounds = _bounds(bound_of(serializer, lambda: serializer.bound(specs[-1]), where), after)
+    serializer.check(specs[-1], serializer_path)
+    bounds = _bounds(bound_of(serializer, lambda: serializer.bound(specs[-1]), serializer_path), after)
     return _chain(before, serializer, after, specs, bounds)
 
 
@@ -227,8 +229,8 @@ def _bounds(most: int, after: Sequence[tuple[BytesToBytes, str]]) -> list[int]:
     """The most bytes before the first of these codecs, and after each."""
     bounds = [most]
     for codec, path in after:
-        made = bound_of(codec, lambda codec=codec, most=bounds[-1]: codec.bound(most), path)  # type: ignore[misc]
-        bounds.append(min(made, _LARGEST_BOUND))
+        bound = bound_of(codec, lambda codec=codec, most=bounds[-1]: codec.bound(most), path)  # type: ignore[misc]
+        bounds.append(min(bound, _LARGEST_BOUND))
     return bounds
 
 
@@ -241,15 +243,15 @@ def _inner_chunk(
     spec: ChunkSpec,
 ) -> InnerChunk:
     specs = _specs(before, shard_spec)
-    codec, where = serializer
+    codec, serializer_path = serializer
     runs: Serializer = codec
     if isinstance(codec, Sharding):
-        runs = shard = compile_shard(codec, specs[-1], where)
+        runs = shard = compile_shard(codec, specs[-1], serializer_path)
         most = shard.bound
     else:
-        with codec_call(codec, where):
-            codec.check(specs[-1], where)
-        most = bound_of(codec, lambda: codec.bound(specs[-1]), where)
+        with codec_call(codec, serializer_path):
+            codec.check(specs[-1], serializer_path)
+        most = bound_of(codec, lambda: codec.bound(specs[-1]), serializer_path)
     bounds = _bounds(most, after)
     native: list[NativeCodec] = []
     for following, codec_path in reversed(after):

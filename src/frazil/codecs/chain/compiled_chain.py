@@ -1,6 +1,6 @@
 """A compiled chain, and running it: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
 
-Contains the work of one call on bytes in memory. chain.py compiles a chain; the array engine fetches the bytes."""
+Contains the work of one call on bytes in memory. compilation.py compiles a chain; the array engine fetches the bytes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import TEMP, fill_repository
 
 import frazil
 from frazil.api.references import split_reference
-from frazil.cli.locations import open_node
+from frazil.cli.arguments.locations import open_node
 from frazil.cli.main import main
 from frazil.errors import NotFoundError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.cli.selection import parse_selection
+from frazil.cli.arguments.selection import parse_selection
 from frazil.errors import SelectionError
 
 integers = st.integers(-(10**20), 10**20)

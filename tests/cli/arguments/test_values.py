@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.cli.values import open_values, parse_value
+from frazil.cli.arguments.values import open_values, parse_value
 from frazil.errors import InvalidInputError
 from frazil.metadata.types.core import DataType
 from frazil.stores import MemoryStore

@@ -1,6 +1,6 @@
 """The Python part of an inner chunk: the codecs that the kernel does not have, chunk by chunk, between the kernel's work before and after.
 
-Only here does Python run per inner chunk, on threads. Chains of the kernel's codecs never come here (chain.py)."""
+Only here does Python run per inner chunk, on threads. Chains of the kernel's codecs never come here (compilation.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.codecs.chain.compiled_chain import Encoded
+from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, NativeCodec, Refusal
-from frazil.codecs.compiled_chain import Encoded
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChecksumError, FormatError, FrazilError
 
 if TYPE_CHECKING:
@@ -72,12 +72,16 @@ class PythonStage(Record):
 
     def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
         """Encodes the raw chunks that the inner chunk's own program gathered, each where its row gives it in `segments`; length -1 stays."""
-        kept = np.flatnonzero(rows[:, 2] >= 0)
-        views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
+        stored = np.flatnonzero(rows[:, 2] >= 0)
+        views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[stored].tolist()]
         encoded, failures = self._encode(views, threads)
         if failures:
-            return Encoded((), rows[:0], [(int(kept[i]), code, text) for i, code, text in failures])
-        rows[kept, 0], rows[kept, 1], rows[kept, 2] = -1 - np.arange(len(kept)), 0, [len(data) for data in encoded]
+            return Encoded((), rows[:0], [(int(stored[i]), code, text) for i, code, text in failures])
+        rows[stored, 0], rows[stored, 1], rows[stored, 2] = (
+            -1 - np.arange(len(stored)),
+            0,
+            [len(data) for data in encoded],
+        )
         return Encoded(encoded, rows, [])
 
     def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
