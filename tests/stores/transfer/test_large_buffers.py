@@ -82,3 +82,14 @@ def test_a_large_buffer_goes_back_to_the_system() -> None:
     assert resident() <= before + 30
     assert empty_buffer(3).shape == (3,)
     assert empty_buffer(0).shape == (0,)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems choose the size of pages themselves")
+@pytest.mark.parametrize("nbytes", [2**19, 2**21 - 1, 2**21, 5 * 2**20 + 3, 2**23])
+def test_large_buffers_begin_with_a_huge_page(nbytes: int) -> None:
+    """Else what lies before and behind the huge pages inside is faulted in by pages of 4 KiB: 2 MiB of each buffer."""
+    buffer = empty_buffer(nbytes)
+    assert buffer.shape == (nbytes,)
+    assert buffer.__array_interface__["data"][0] % 2**21 == 0
+    buffer[:] = 1
+    assert int(buffer.sum(dtype=np.int64)) == nbytes

@@ -21,22 +21,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGE: Final = 2**19
+_HUGE_PAGE: Final = 2**21
 
 
 def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
     """uint8[nbytes] with undefined content. Raises MemoryError."""
     if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(nbytes, np.uint8)
+    # a fault for each page of 4 KiB takes longer than the copy that fills it. Huge pages begin at multiples of their size; bytes that are not written are
+    # no memory
+    huge = (nbytes + _HUGE_PAGE // 2) // _HUGE_PAGE * _HUGE_PAGE if hasattr(mmap, "MADV_HUGEPAGE") else 0
     try:
-        memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, max(nbytes, huge) + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
         return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    whole = np.frombuffer(memory, np.uint8)
+    begin = -whole.__array_interface__["data"][0] % _HUGE_PAGE
+    if huge:
         with suppress(OSError):  # not every system has huge pages
-            memory.madvise(
-                mmap.MADV_HUGEPAGE
-            )  # a fault for each page of 4 KiB takes longer than the copy that fills it
-    return np.frombuffer(memory, np.uint8)
+            memory.madvise(mmap.MADV_HUGEPAGE, begin, huge)
+    return whole[begin : begin + nbytes]
 
 
 def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
