@@ -93,7 +93,7 @@ def test_replacing() -> None:
         Point(1)._replace(z=1)  # type: ignore[call-arg]
 
 
-def test_nothing_can_be_set() -> None:
+def test_records_are_frozen() -> None:
     point = Point(1)
     for name in ("x", "other"):
         with pytest.raises(AttributeError):

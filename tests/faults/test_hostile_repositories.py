@@ -227,7 +227,7 @@ def test_names_that_would_climb(name: str) -> None:
     assert store.list() == keys
 
 
-def test_one_node_that_makes_no_sense_leaves_the_others() -> None:
+def test_an_invalid_node_does_not_hide_others() -> None:
     store, repo = make()
     key = f"snapshots/{repo.lookup('main')}"
     data = store.get(key) or b""

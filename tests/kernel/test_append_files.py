@@ -108,7 +108,7 @@ def test_overwriting(shard: Path) -> None:
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 @pytest.mark.parametrize("head", [0, 5])
-def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
+def test_files_torn_by_a_kill_are_restored(shard: Path, head: int) -> None:
     (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], head))
     (shard.parent / LOCK).write_bytes(b"")
     before = version(shard)

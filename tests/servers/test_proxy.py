@@ -69,7 +69,7 @@ def ask(proxy: FaultProxy, *calls: tuple[str, str, bytes | None]) -> list[tuple[
         connection.close()
 
 
-def test_what_goes_well(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) -> None:
+def test_requests_without_faults_pass(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) -> None:
     data = b"x" * 1_000_000
     assert proxy.url.endswith("/base")
     calls = [("PUT", "/a?b=c", data), ("GET", "/chunked", None), ("HEAD", "/h", None), ("GET", "/", None)]

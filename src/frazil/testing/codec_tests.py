@@ -112,7 +112,7 @@ class CodecTests:
                 assert _same(view, array)
                 assert _same(self._round_trip(codec, spec, view), self.kept(codec, array))
 
-    def test_what_is_made_is_what_was_said(self) -> None:
+    def test_encoded_values_match_the_declared_spec(self) -> None:
         for codec, spec in self.make_cases():
             array = random_chunk(spec)
             if isinstance(codec, ArrayToArray):
@@ -147,7 +147,7 @@ class CodecTests:
                 except DataError:
                     pass
 
-    def test_no_more_is_decoded_than_is_allowed(self) -> None:
+    def test_decoding_respects_the_limit(self) -> None:
         for codec, _ in self.make_cases():
             if isinstance(codec, BytesToBytes):
                 data = codec.encode(bytes(10_000))

@@ -351,7 +351,7 @@ class StoreWritingTests(StoreTestBase):
             assert error.key in {"a", "new"}
             assert (store.get("a"), store.get("b"), store.get("new")) == (b"0123", b"xyz", None)
 
-    def test_what_is_no_partial_write(self) -> None:
+    def test_invalid_partial_writes_are_refused(self) -> None:
         store = self.filled(a=b"0123")
         for wrong in ([("a", b"1")], [5], [("a", "0", b"1")], [("a", 0, "text")]):
             refusal(InvalidInputError, lambda wrong=wrong: store.set_partial_values(wrong))  # type: ignore[misc]

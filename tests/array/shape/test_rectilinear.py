@@ -173,7 +173,7 @@ def test_errors_name_the_damaged_chunk() -> None:
     assert caught.value.key == "c/1"
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_rectilinear_grids_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MetadataError, match="multiple"):
         frazil.create_array({}, shape=10, dtype="int8", chunks=2, shards=[[4, 6, 3]])
     with pytest.raises(MetadataError) as caught:

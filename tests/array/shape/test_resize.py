@@ -122,7 +122,7 @@ def test_shapes_that_cannot_be() -> None:
     assert (array[...] == 5).all()
 
 
-def test_one_length_and_numpy_lengths() -> None:
+def test_resize_accepts_one_length_and_numpy_integers() -> None:
     array = frazil.create_array(MemoryStore(), shape=4, dtype="i4", chunks=2)
     array.resize(6)
     array.resize(np.int64(7))

@@ -310,7 +310,7 @@ def only_plane_is_broken(made: Made) -> None:
         *((4, {"Int8": 1000}), (4, {"Float99": 1.0}), (5, [["bytes"]]), (0, [-1, 4])),
     ],
 )
-def test_one_bad_array_does_not_hide_the_others(member: int, value: object) -> None:
+def test_a_damaged_array_does_not_hide_others(member: int, value: object) -> None:
     """The library could not read the snapshot at all."""
     made = Made()
     made.array("/plane", member, value)

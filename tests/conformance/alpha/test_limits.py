@@ -262,7 +262,7 @@ def written_by_others(store: MemoryStore, repo: frazil.Repository) -> tuple[Snap
 
 @pytest.mark.rule("I225", "I227", "I236", "I266")
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
-def test_what_others_wrote_is_kept(compatible: str | None) -> None:
+def test_metadata_of_other_writers_is_kept(compatible: str | None) -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=compatible)
     with repo.transaction(message="first") as root:

@@ -85,7 +85,7 @@ def test_an_extension_of_an_array_that_is_not_known(store: Store) -> None:
 
 
 @pytest.mark.rule("D45")
-def test_what_an_extension_of_an_array_may_not_make() -> None:
+def test_wrong_results_of_array_extensions_are_refused() -> None:
     store = MemoryStore()
     one(store, extensions=[NAMED])
     registry = REGISTRY.with_array_extension(AXES, lambda entry, metadata: None)  # type: ignore[arg-type, return-value]
@@ -424,7 +424,7 @@ def test_transformers_of_another_form(entry: object, path: str) -> None:
 
 
 @pytest.mark.rule("D48")
-def test_what_a_storage_transformer_may_not_make() -> None:
+def test_wrong_results_of_storage_transformers_are_refused() -> None:
     store = MemoryStore()
     one(store, storage_transformers=[MASKED])
     with pytest.raises(InvalidInputError, match="made int, which is not a store"):

@@ -327,7 +327,7 @@ def test_write_strategies_are_no_part_of_a_document() -> None:
         "x",
     ],
 )
-def test_no_other_members(member: str) -> None:
+def test_other_members_are_refused(member: str) -> None:
     for value in (None, "x", {"must_understand": False}):
         error = refusal(one(array(**{member: value})))
         assert error.path == member

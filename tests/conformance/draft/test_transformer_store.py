@@ -183,7 +183,7 @@ def test_set_partial_values() -> None:
 
 
 @pytest.mark.rule("D93")
-def test_what_is_replaced_completely_is_not_read() -> None:
+def test_shards_that_are_replaced_whole_are_not_read() -> None:
     inner = example()
     over(inner).set_partial_values(
         [(f"{D}c0/{j}", 0, b"x" * 9) for j in (0, 1)] + [(f"{D}c1/{j}", 0, b"y" * 9) for j in (0, 1)]
@@ -316,7 +316,7 @@ def test_any_order_and_holes() -> None:
 
 
 @pytest.mark.rule("D88", "D89")
-def test_how_shards_are_written_is_an_argument_of_the_store() -> None:
+def test_shard_options_are_arguments_of_the_store() -> None:
     assert {"writing", "unused"} <= set(inspect.signature(ShardingStore).parameters)
     inner = example()
     store = over(inner, writing="append")

@@ -94,7 +94,7 @@ def test_bad_raw_types_are_refused(name: str, old: bool) -> None:
 
 @BOTH
 @pytest.mark.parametrize("value", [None, 3, True, [], ["<i4"], 1.5])
-def test_what_is_no_data_type_is_refused(value: Json, old: bool) -> None:
+def test_invalid_data_types_are_refused(value: Json, old: bool) -> None:
     with refused("data_type", "an object with extension and type"):
         read(value, old)
 

@@ -69,7 +69,7 @@ def test_a_changed_letter_in_a_manifest(create: Create, now: bool) -> None:
 
 
 @formats
-def test_what_was_marked_before_the_damage_stays(create: Create) -> None:
+def test_objects_marked_before_the_damage_stay(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill_with_garbage(repo)

@@ -122,7 +122,7 @@ def test_the_keys_of_a_session_have_their_bytes(s3: S3, bucket: str) -> None:
     assert store.count() == 1
 
 
-def test_no_secret_is_kept_or_shown(s3: S3, bucket: str, tmp_path: Path) -> None:
+def test_secrets_are_neither_stored_nor_shown(s3: S3, bucket: str, tmp_path: Path) -> None:
     prefixes = {f"s3://{bucket}/": s3.store(bucket)}
     repo = filled(frazil.stores.LocalStore(tmp_path), prefixes, f"s3://{bucket}/in/d.bin")
     assert s3.secret not in repr(repo) + repr(repo.readonly_session()) + repr(repo._options)

@@ -220,7 +220,7 @@ def test_links_are_neither_followed_nor_replaced(folder: Folder) -> None:
     assert (folder.path / "file").is_symlink()
 
 
-def test_what_is_no_file_is_left_alone(folder: Folder) -> None:
+def test_paths_other_than_files_are_not_replaced(folder: Folder) -> None:
     os.mkfifo(folder.path / "fifo")
     os.mkfifo(folder.path / "other.__lock")
     assert folder.publish({"fifo": b""})[0][0] == errno.ENXIO
@@ -324,7 +324,7 @@ def test_a_held_lock_is_waited_for(folder: Folder) -> None:
     assert folder.names() == {"a", "c"}
 
 
-def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
+def test_permanent_errors_are_not_retried(folder: Folder) -> None:
     [[_, *version]] = folder.publish({"a": b"0"})
     with locked(folder.path / "a.__lock"):
         assert folder.publish({"a": b"1"}, [b""]) == [[-1, *version]]
@@ -386,7 +386,7 @@ WRITES: dict[str, Callable[[LocalStore, str], object]] = {
 
 @pytest.mark.parametrize("way", WRITES)
 @pytest.mark.parametrize("sync", [False, True])
-def test_no_write_creates_names_that_the_next_one_refuses(tmp_path: Path, way: str, sync: bool) -> None:
+def test_writes_create_only_valid_names(tmp_path: Path, way: str, sync: bool) -> None:
     """Longer names than those of locks could never be erased, and a link or a device of the user would be lost."""
     (tmp_path / "outside").write_bytes(b"outside")
     store = LocalStore(tmp_path / "root", sync=sync)

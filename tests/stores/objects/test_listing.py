@@ -246,7 +246,7 @@ def test_a_listing_costs_one_request_for_each_page_of_the_server() -> None:
 
 
 @pytest.mark.parametrize("count", [2_500, 20_000])
-def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
+def test_stored_sizes_of_an_array_cost_only_the_listing(count: int) -> None:
     model = MemoryStore()
     frazil.create_array(model, shape=(count,), dtype="u1", chunks=(1,), codecs=["bytes"])
     document = model.get("zarr.json")

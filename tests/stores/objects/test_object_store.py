@@ -110,7 +110,7 @@ def test_options_that_make_no_sense() -> None:
         ObjectStore("s3://bucket", requests_in_flight=0)
 
 
-def test_no_secret_is_shown_and_all_is_pickled() -> None:
+def test_repr_hides_secrets_and_pickles_keep_all_options() -> None:
     store = ObjectStore(
         "s3://bucket/a/b", access_key_id="known", secret_access_key="secret", region="here", requests_in_flight=3
     )
@@ -368,7 +368,7 @@ def test_a_key_that_may_not_be_erased_is_an_error() -> None:
         assert "credentials" in f"{caught.value.hint}"
 
 
-def test_nothing_is_erased_by_a_404_that_is_about_no_key() -> None:
+def test_a_404_for_a_missing_bucket_is_an_error_of_erase() -> None:
     """As of a proxy: the objects are there."""
     there = answer(200, b"", ETag='"1"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
     with scripted(lambda request: [answer(404, b"no") if request.method == "POST" else there]) as server:

@@ -50,7 +50,7 @@ def test_reading_is_the_index_and_the_chunk() -> None:
 
 
 @pytest.mark.parametrize("key", ["d/c0/3", "d/c7/7"])
-def test_what_is_not_there_is_one_request(key: str) -> None:
+def test_missing_shards_cost_one_request(key: str) -> None:
     inner, store = below()
     assert store.get(key) is None
     assert inner.count() == 1

@@ -113,7 +113,7 @@ def test_a_library_that_ends_its_process(
         scan_file(tmp_path / "a.h5")
 
 
-def test_one_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_process, "_idle", [])
     (tmp_path / "a.h5").write_bytes(valid)
     (tmp_path / "b.h5").write_bytes(valid[:2000])
