@@ -110,7 +110,7 @@ def test_matching() -> None:
             pytest.fail("a record is not matched")
 
 
-def test_a_class_that_cannot_be() -> None:
+def test_invalid_classes_are_refused() -> None:
     with pytest.raises(TypeError, match="without a default"):
         type(Record)("Odd", (Record,), {"__annotations__": {"a": "int", "b": "int"}, "a": 1})
     with pytest.raises(TypeError, match="more than 15"):

@@ -145,7 +145,7 @@ def test_errors_name_unregistered_extensions_and_their_path() -> None:
         ([7], "codecs[0]"),
     ],
 )
-def test_codecs_that_make_no_sense(codecs: object, path: str) -> None:
+def test_invalid_codecs_are_refused(codecs: object, path: str) -> None:
     with pytest.raises(MetadataError) as caught:
         frazil.create_array(MemoryStore(), shape=(4,), dtype="uint8", codecs=codecs)
     assert caught.value.path == path

@@ -58,7 +58,7 @@ OTHERS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("path", ["", "a/b"])
-def test_documents_that_are_none(kind: str, path: str) -> None:
+def test_invalid_documents_are_refused(kind: str, path: str) -> None:
     store = MemoryStore()
     key = f"{path}/zarr.json".lstrip("/")
     store.set(key, OTHERS[kind])

@@ -83,7 +83,7 @@ def test_an_append(shard: Path, writes: list[Write], head: int, sync: bool) -> N
     assert restore(shard.parent) == 0
 
 
-def test_another_version_is_left_alone(shard: Path) -> None:
+def test_another_version_stays_unchanged(shard: Path) -> None:
     before = version(shard)
     os.utime(shard, ns=(0, 2_000_000_000))
     answer = change(shard.parent, [(100, b"new")], expect=before)

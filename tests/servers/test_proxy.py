@@ -140,7 +140,7 @@ def test_wrong_lengths(proxy: FaultProxy) -> None:
     connection.close()
 
 
-def test_a_server_that_is_gone(proxy: FaultProxy) -> None:
+def test_a_missing_server(proxy: FaultProxy) -> None:
     with FaultProxy("http://127.0.0.1:1") as nowhere, pytest.raises((HTTPException, ConnectionError)):
         ask(nowhere, ("GET", "/", None))
 

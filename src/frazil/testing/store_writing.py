@@ -337,7 +337,7 @@ class StoreWritingTests(StoreTestBase):
         assert (store.get("a"), store.get("empty")) == (b"01--4567ABC++", b"")
         store.set_partial_values(iter([]))
 
-    def test_bad_partial_writes_touch_nothing(self) -> None:
+    def test_bad_partial_writes_change_nothing(self) -> None:
         store = self.filled(a=b"0123", b=b"xyz")
         for wrong in (
             [("b", 0, b"X"), ("a", 0, b"12"), ("a", 1, b"3")],

@@ -305,7 +305,7 @@ def test_a_grown_array_is_a_conflict_where_the_end_was_written(create: Create) -
     assert (array[75:, :] == 5).all()
 
 
-def test_an_array_that_is_gone(tmp_path: Path) -> None:
+def test_a_removed_array(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path / "a", shape=SHAPE, dtype="int32", chunks=CHUNKS, shards=SHARDS)
     with pytest.raises(NotFoundError), array.shard_writer((0, 0)) as writer:
         writer[0, 0] = 1

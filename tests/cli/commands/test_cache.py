@@ -68,7 +68,7 @@ def test_sizes(text: str, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-5", "1e9", "1,5GB", "5 bytes", "5iB", "٣"])
-def test_sizes_that_are_none(text: str, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_sizes_are_refused(text: str, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", str(cache), f"--trim={text}"]) == 2
     assert "is not a size" in capsys.readouterr().err
 

@@ -63,7 +63,7 @@ def test_an_index_survives(entries: list[tuple[int, int] | None], data: st.DataO
         ([2**63, 2**63], "outside"),
     ],
 )
-def test_entries_that_cannot_be(entries: list[int], text: str) -> None:
+def test_impossible_entries_are_refused(entries: list[int], text: str) -> None:
     level = level_of(len(entries) // 2, [Bytes("little")])
     with pytest.raises(FormatError, match=text):
         read_index(level, np.array(entries, "<u8").tobytes(), 100)

@@ -103,7 +103,7 @@ def test_raw_bytes(size: int) -> None:
 @pytest.mark.parametrize(
     "name", ["", "float", "int7", "r12", "r0", "r", "Float64", "f8 ", "<<f8", "<i3", "S4", None, 8, ["int8"], True]
 )
-def test_types_that_are_none(name: object) -> None:
+def test_invalid_types_are_refused(name: object) -> None:
     assert str(refused(array(data_type=name))).startswith("data_type")
 
 

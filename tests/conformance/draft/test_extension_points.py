@@ -75,7 +75,7 @@ def test_a_hierarchy_is_created_with_an_extension(store: Store) -> None:
 
 
 @pytest.mark.rule("D38")
-def test_an_extension_of_the_hierarchy_that_is_not_known(store: Store) -> None:
+def test_an_unknown_extension_of_the_hierarchy(store: Store) -> None:
     ignored = {"extension": UNKNOWN, "must_understand": False, "configuration": {"foo": "bar"}}
     put(store, "zarr.json", entry_point(extensions=[ignored]))
     put(store, "meta/x.array.json", document())
@@ -172,7 +172,7 @@ def test_a_metadata_encoding(store: Store, by_hand: bool) -> None:
 
 
 @pytest.mark.rule("D36")
-def test_a_metadata_encoding_that_is_not_known() -> None:
+def test_an_unknown_metadata_encoding() -> None:
     store = MemoryStore()
     put(store, "zarr.json", entry_point(metadata_encoding=PACKED_ENCODING))
     error = refused(store, path="")

@@ -163,7 +163,7 @@ def test_names(name: str, dialect: str) -> None:
 
 @pytest.mark.rule("D7")
 @pytest.mark.parametrize("name", [".", "..", "...", "a b", "ä", "a:b", "a*", "a\\b", "a\n", "a\0", "~", "a+b", "日本"])
-def test_names_that_are_none(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     store = MemoryStore()
     group = frazil.create_group(store, zarr_format="draft")
     before = contents(store)
@@ -337,7 +337,7 @@ def test_keys() -> None:
 
 
 @pytest.mark.rule("D72", "D73", "Z13")
-def test_keys_that_are_no_documents_are_passed_over() -> None:
+def test_keys_that_are_no_documents_are_skipped() -> None:
     store = tree()
     for key in (
         "meta/.zmetadata",

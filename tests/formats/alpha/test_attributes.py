@@ -28,7 +28,7 @@ def test_long_headers_are_read() -> None:
 
 
 @pytest.mark.parametrize("location", [3, 2**32 - 1, -1])
-def test_a_location_that_is_not_there_is_refused(location: int) -> None:
+def test_a_missing_location_is_refused(location: int) -> None:
     with pytest.raises(FormatError, match=f"3 maps of attributes, and none at location {location}") as caught:
         decode_attributes(FILE, location, KEY)
     assert caught.value.key == KEY

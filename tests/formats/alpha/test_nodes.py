@@ -161,7 +161,7 @@ def test_attributes_lie_in_the_snapshot_or_in_a_file(attributes: object, expecte
         assert list(again.attributes or {}) == list(expected), "members stay in their order"
 
 
-def test_attributes_keep_numbers_that_are_none() -> None:
+def test_attributes_keep_nan_and_infinity() -> None:
     nodes = of(documents.group("/", attributes={"Inline": {"x": float("nan")}}))
     attributes = node_of(nodes, "/").attributes
     assert isinstance(attributes, dict)

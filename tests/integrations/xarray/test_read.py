@@ -266,7 +266,7 @@ def test_forms_of_fill_values(dtype: str, stored: object, value: object) -> None
     np.testing.assert_equal(found, value)
 
 
-def test_a_fill_value_that_is_none() -> None:
+def test_an_invalid_fill_value() -> None:
     group = frazil.create_group(MemoryStore())
     group.create_array("a", shape=3, dtype="f4", dimension_names=["x"], attributes={"_FillValue": "what?"})
     with pytest.raises(MetadataError, match="not a fill value of float32"):

@@ -264,7 +264,7 @@ def test_shards_alone_are_cut_into_chunks() -> None:
 @pytest.mark.parametrize(
     "layout", [{"chunks": 0}, {"shards": {"x": -1}}, {"chunks": "big"}, {"shards": {"x": 2.5}}, {"chunks": True}]
 )
-def test_layouts_that_are_none(layout: dict[str, Any]) -> None:
+def test_invalid_layouts_are_refused(layout: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="must give extents"):
         dataset().frazil.write(MemoryStore(), **layout)
 

@@ -240,7 +240,7 @@ def test_documents_must_be_objects(value: object, array: bool) -> None:
 
 @pytest.mark.rule("X24")
 @pytest.mark.parametrize("text", [b'{"attributes": {"spam": "ham", "eggs": 42,}}', b'{extension: "x"}'])
-def test_examples_of_the_texts_that_are_no_json(text: bytes) -> None:
+def test_examples_of_the_specification_that_are_not_json(text: bytes) -> None:
     with refused(None, "must be JSON"):
         JsonEncoding().decode(text)
 

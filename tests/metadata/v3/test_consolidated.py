@@ -23,7 +23,7 @@ def test_emitted_consolidated_metadata_is_read_back() -> None:
     assert "consolidated_metadata" not in GROUP
 
 
-def test_another_kind_is_left_alone() -> None:
+def test_another_kind_of_consolidated_metadata_is_ignored() -> None:
     assert consolidated.read_copies({"kind": "elsewhere", "must_understand": False}) is None
 
 

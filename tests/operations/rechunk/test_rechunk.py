@@ -466,7 +466,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_form_that_is_none_touches_nothing(arguments: dict[str, object]) -> None:
+def test_an_invalid_form_changes_nothing(arguments: dict[str, object]) -> None:
     target = MemoryStore()
     with pytest.raises((MetadataError, InvalidInputError)):
         frazil.rechunk(source_at(), target, **arguments)  # type: ignore[arg-type]

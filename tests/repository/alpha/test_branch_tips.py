@@ -150,7 +150,7 @@ def test_listings_are_limited() -> None:
     assert len(limits) < 8
 
 
-def test_foreign_folders_are_passed_over() -> None:
+def test_foreign_folders_are_skipped() -> None:
     store = CountingStore(MemoryStore())
     files = Files(store)
     for number in range(10_000):

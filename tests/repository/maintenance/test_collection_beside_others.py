@@ -241,7 +241,7 @@ def test_dead_objects_stay_condemned(create: Create) -> None:
 
 
 @formats
-def test_foreign_files_are_left_alone(create: Create) -> None:
+def test_foreign_files_stay_unchanged(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)

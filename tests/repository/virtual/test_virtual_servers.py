@@ -250,7 +250,7 @@ def test_redirects_stay_below_the_prefixes(given: str, tmp_path: Path, web_serve
                 assert caught.value.key == f"{prefix}d.bin"
 
 
-def test_a_server_that_is_not_there(tmp_path: Path, web_server: WebServer) -> None:
+def test_a_missing_server(tmp_path: Path, web_server: WebServer) -> None:
     (tmp_path / "d.bin").write_bytes(DATA.tobytes())
     quick = {"retry_config": {"max_retries": 0}}
     with web_server(tmp_path) as url:

@@ -210,7 +210,7 @@ NO_KEYS = [
 
 @everywhere
 @pytest.mark.parametrize("key", NO_CHUNKS + NO_KEYS)
-def test_keys_that_there_are_not(key: str) -> None:
+def test_unknown_keys(key: str) -> None:
     store = filled(
         a__zarr_json=array(4), a__c__0=b"0", g__zarr_json=group(), e__zarr_json=array(0), s__zarr_json=array()
     )

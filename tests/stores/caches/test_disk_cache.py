@@ -288,13 +288,13 @@ def test_foreign_files_stay_and_other_folders_are_refused(tmp_path: Path, folder
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
-def test_limits_that_are_none(folder: Path, limit: Any) -> None:
+def test_invalid_limits_are_refused(folder: Path, limit: Any) -> None:
     with pytest.raises(InvalidInputError, match="limit of a cache"):
         cached(CountingStore(MemoryStore()), folder, limit)
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", b"bytes", 5])
-def test_folders_that_are_none(path: Any) -> None:
+def test_invalid_folders_are_refused(path: Any) -> None:
     with pytest.raises(InvalidInputError, match="a cache must be the path of a folder"):
         cached(CountingStore(MemoryStore()), path, None)
 

@@ -77,7 +77,7 @@ def test_pieces_from_buffers_and_files(folder: Folder) -> None:
 
 @pytest.mark.parametrize("row", [(0, 0, 6), (0, 6, 0), (1, 0, 1), (-1, 2, 2), (-1, -4, -1), (_kernel.MISSING, 0, 0)])
 @pytest.mark.parametrize("kept_open", [False, True])
-def test_a_piece_that_is_not_there_changes_nothing(folder: Folder, row: tuple[int, int, int], kept_open: bool) -> None:
+def test_a_missing_piece_changes_nothing(folder: Folder, row: tuple[int, int, int], kept_open: bool) -> None:
     folder.publish({"a": b"value"})
     before = folder.version("a")
     files = _kernel.open_files(folder.fd, ["a", "nothing"], np.empty((2, 4), np.int64) if kept_open else None)

@@ -144,7 +144,7 @@ def test_pages_without_an_end_are_an_error(keys: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"<ListBucketResult><Contents><Key>\xff", b"", b"{}"])
-def test_a_list_that_is_none(body: bytes) -> None:
+def test_an_invalid_list(body: bytes) -> None:
     with answering(lambda path: body) as url:
         store = store_at(url)
         for call in (store.list, lambda: store.list_dir("")):

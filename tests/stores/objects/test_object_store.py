@@ -82,7 +82,7 @@ def test_an_emptied_shard_is_replaced_and_not_erased() -> None:
         "az://",
     ],
 )
-def test_urls_that_make_no_sense(url: str) -> None:
+def test_invalid_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         resolve(url)
     assert "secret" not in str(caught.value)
@@ -93,7 +93,7 @@ def test_ports_are_no_secrets(url: str) -> None:
     assert resolve(url)[0].url == url  # type: ignore[attr-defined]
 
 
-def test_options_that_make_no_sense() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="nonsense"):
         ObjectStore("s3://bucket", nonsense="1")
     with pytest.raises(InvalidInputError, match="client_options"):
@@ -290,7 +290,7 @@ def test_a_fork_must_open_it_again() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc", "me:secret@host"])
-def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_endpoint(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match="endpoint is not a URL") as caught:
         ObjectStore("s3://bucket/x", endpoint=endpoint)
     assert "secret" not in str(caught.value).partition("Hint")[0]

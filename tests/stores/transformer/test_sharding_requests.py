@@ -151,7 +151,7 @@ def test_a_shard_that_would_be_mostly_unused_is_rebuilt() -> None:
     assert inner.count("append") > inner.count("put")
 
 
-def test_bad_partial_values_of_many_shards_touch_nothing() -> None:
+def test_bad_partial_values_of_many_shards_change_nothing() -> None:
     inner = CountingStore(MemoryStore())
     store = ShardingStore(inner, "d/", DraftKeys(), [1, 1])
     items = [(f"d/c{i}/0", 0, b"x") for i in range(140)]
