@@ -65,7 +65,7 @@ NOT_COUNTED: Mapping[str, tuple[str, ...]] = {
         "src/frazil/codecs/bytes_to_bytes/base64.py",
         "src/frazil/codecs/bytes_to_bytes/conditional.py",
         "src/frazil/codecs/bytes_to_bytes/gdeflate.py",
-        "src/frazil/codecs/element_stage.py",
+        "src/frazil/codecs/chain/element_stage.py",
         "src/frazil/codecs/number_types.py",
         "src/frazil/codecs/optional_package.py",
     ),

@@ -2,8 +2,9 @@
 
     PYTHON benchmarks/zarr_rows.py FOLDER [--side 512] [--strings 10000000] [--repeat 3]     # a Python with frazil and zarr
 
-The array is uint16 of side^3, smooth + noise, shards 256^3, inner chunks 32^3, zstd 0. Strings have 5 to 50 bytes, chunks of 100,000, zstd 3. Prints the
-seconds and CPU seconds (all threads), medians of rounds in turns, and how many times as fast Frazil is. Results are compared outside the timed part."""
+The array is uint16 of side^3, smooth + noise, shards 256^3, inner chunks 32^3, zstd 0. Strings have 5 to 50 bytes, chunks of 100,000, zstd 3: words of a
+vocabulary of 20,000 (the n-th is 1/n as frequent as the first), and random letters, in which zstd finds nothing. Prints the seconds and CPU seconds (all
+threads), medians of rounds in turns, and how many times as fast Frazil is. Results are compared outside the timed part."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def show(row: str, found: Timed) -> None:
     best = [min(values[i] for name, values in medians.items() if name != "frazil") for i in range(2)]
     timings = "  ".join(f"{name} {wall:.2f} s (CPU {cpu:.2f})" for name, (wall, cpu) in medians.items())
     ours = medians["frazil"]
-    print(f"{row:<28} {best[0] / ours[0]:5.2f} x  (CPU {best[1] / ours[1]:5.2f} x)   {timings}", flush=True)
+    print(f"{row:<42} {best[0] / ours[0]:5.2f} x  (CPU {best[1] / ours[1]:5.2f} x)   {timings}", flush=True)
 
 
 def pipelines(folder: Path, side: int, repeat: int) -> None:
@@ -76,15 +77,32 @@ def pipelines(folder: Path, side: int, repeat: int) -> None:
     show(f"zarr {side}^3 inner 32^3, read", reads)
 
 
-def strings(folder: Path, count: int, repeat: int) -> None:
+def random_letters(count: int) -> list[str]:
     rng = np.random.default_rng(0)
     lengths = rng.integers(5, 51, count)
     text = rng.integers(97, 123, int(lengths.sum()), dtype=np.uint8).tobytes().decode()
     ends = np.cumsum(lengths)
-    data = np.array(
-        [text[start:end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)],
-        np.dtypes.StringDType(),
-    )
+    return [text[start:end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
+
+
+def words(count: int) -> list[str]:
+    """Phrases of up to 8 words, cut to 5 to 50 bytes."""
+    rng = np.random.default_rng(0)
+    frequency = 1.0 / np.arange(1, 20_001)
+    letters = random_letters(20_000)
+    vocabulary = [word[: 3 + position % 8] for position, word in enumerate(letters)]
+    frequency /= frequency.sum()
+    result = []
+    for start in range(0, count, 100_000):
+        lengths = rng.integers(5, 51, min(100_000, count - start)).tolist()
+        picked = rng.choice(len(vocabulary), size=(len(lengths), 8), p=frequency).tolist()
+        result += [" ".join([vocabulary[word] for word in row])[:end] for row, end in zip(picked, lengths, strict=True)]
+    return result
+
+
+def strings(folder: Path, kind: str, values: list[str], repeat: int) -> None:
+    count = len(values)
+    data = np.array(values, np.dtypes.StringDType())
     layout: dict[str, Any] = {"shape": (count,), "chunks": (100_000,)}
     writes: Timed = {"zarr": [], "frazil": []}
     reads: Timed = {"zarr": [], "frazil": []}
@@ -103,8 +121,8 @@ def strings(folder: Path, count: int, repeat: int) -> None:
             found, cost = timed(partial(opened.__getitem__, ...))
             reads[name].append(cost)
             assert (np.asarray(found) == data).all(), name
-    show(f"{count} strings, write", writes)
-    show(f"{count} strings, read", reads)
+    show(f"{count} strings of {kind}, write", writes)
+    show(f"{count} strings of {kind}, read", reads)
 
 
 def main() -> None:
@@ -116,7 +134,8 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     pipelines(options.folder, options.side, options.repeat)
-    strings(options.folder, options.strings, options.repeat)
+    strings(options.folder, "words", words(options.strings), options.repeat)
+    strings(options.folder, "random letters", random_letters(options.strings), options.repeat)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "for methods and options that few programs use": (
         "frazil.api.consolidated",
-        "frazil.array.attributes",
         "frazil.array.hierarchy.consolidated",
         "frazil.array.hierarchy.members",
         "frazil.array.hierarchy.move",
@@ -136,8 +135,8 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         ),
     ),
     "for codecs that run in Python": (
-        "frazil.codecs.python_chain",
-        "frazil.codecs.python_stage",
+        "frazil.codecs.chain.python_chain",
+        "frazil.codecs.chain.python_stage",
         "frazil.codecs.sharding.whole_shard",
     ),
     "a store, or a module of stores, that few programs use": (

@@ -32,7 +32,6 @@ class Sharded(NamedTuple):
     codecs: tuple[Codec, ...]
     keys: str
     separator: str
-    writing: str
 
     def create(self, store: Store, *, sharded: bool) -> None:
         """The array at the root, only its document."""
@@ -78,7 +77,7 @@ class Sharded(NamedTuple):
         above = store
         for counts in reversed(self.counts):
             keys = KEYS[self.keys](self.separator)
-            above = ShardingStore(above, self.prefix, keys, counts, grid_shape=self.grid(), writing=self.writing)  # type: ignore[arg-type]
+            above = ShardingStore(above, self.prefix, keys, counts, grid_shape=self.grid())
         through = frazil.open_array(_WithDocument(above, self.document, plain), "r+")
         assert isinstance(above, ShardingStore)
         return direct, through, above
@@ -112,7 +111,6 @@ def arrays(draw: st.DrawFn) -> Sharded:
         draw(st.sampled_from([(Bytes(),), (Bytes("big"), Gzip(1))])),
         draw(st.sampled_from(sorted(KEYS))),
         draw(st.sampled_from(["/", "."])),
-        draw(st.sampled_from(["rebuild", "append"])),
     )
 
 
@@ -144,7 +142,7 @@ def test_both_views_agree(array: Sharded, data: st.DataObject, seed: int) -> Non
 
 @pytest.mark.parametrize("make", [MemoryStore, None])
 def test_shards_are_the_same_bytes(make: Callable[[], Store] | None, tmp_path: object) -> None:
-    array = Sharded((8, 8), (2, 2), ((2, 2),), (Bytes(), Gzip(1)), "default", "/", "rebuild")
+    array = Sharded((8, 8), (2, 2), ((2, 2),), (Bytes(), Gzip(1)), "default", "/")
     stores = [MemoryStore() if make else LocalStore(f"{tmp_path}/{i}") for i in range(2)]
     new = values(1, (8, 8), np.dtype("i2"))
     direct, through = array.open(stores[0])[0], array.open(stores[1])[1]

@@ -143,9 +143,9 @@ def test_fill_values_are_not_written_where_nothing_is(store: Store, layout: dict
 # --- the sharding transformer ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["rebuild", "append"])
-def shards(request: pytest.FixtureRequest, store: Store) -> ShardingStore:
-    made = ShardingStore(store, "data/a/", DraftKeys("/"), (2, 2), writing=request.param)
+@pytest.fixture
+def shards(store: Store) -> ShardingStore:
+    made = ShardingStore(store, "data/a/", DraftKeys("/"), (2, 2))
     for row in range(4):
         for column in range(4):
             made.set(f"data/a/c{row}/{column}", bytes([row, column]))

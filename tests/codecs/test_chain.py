@@ -13,7 +13,7 @@ from tests.strategies import Layout, layouts
 
 import frazil
 from frazil.codecs import Blosc, Bytes, Codec, Crc32c, Gzip, Lz4, ShardingIndexed, Transpose, Zstd
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import resolve
 from frazil.errors import MetadataError
 from frazil.stores import MemoryStore

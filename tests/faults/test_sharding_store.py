@@ -46,8 +46,8 @@ def inner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         store.erase_prefix("")
 
 
-def sharded(inner: Store, writing: str = "rebuild", counts: Sequence[int] = (4, 4)) -> ShardingStore:
-    return ShardingStore(inner, "d/", DraftKeys(), counts, writing=writing)  # type: ignore[arg-type]
+def sharded(inner: Store, counts: Sequence[int] = (4, 4)) -> ShardingStore:
+    return ShardingStore(inner, "d/", DraftKeys(), counts)
 
 
 # --- many writers of one shard ---------------------------------------------------------------------------------------------------------
@@ -74,36 +74,33 @@ def check_chunks(store: Store, writers: int) -> None:
     assert len(store.list_prefix("d/")) == 16
 
 
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_threads(inner: Store, writing: str) -> None:
-    store = sharded(inner, writing)
+def test_threads(inner: Store) -> None:
+    store = sharded(inner)
     store.set("d/c3/3", b"-" * 8)
-    in_threads(8, lambda writer: write_chunks(store if writer % 2 else sharded(inner, writing), writer, 8))
+    in_threads(8, lambda writer: write_chunks(store if writer % 2 else sharded(inner), writer, 8))
     check_chunks(store, 8)
     assert inner.list() == ["d/c0/0"]
 
 
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_processes(tmp_path: Path, writing: str) -> None:
-    store = sharded(LocalStore(tmp_path), writing)
+def test_processes(tmp_path: Path) -> None:
+    store = sharded(LocalStore(tmp_path))
     store.set("d/c3/3", b"-" * 4)
-    in_processes(4, lambda writer: write_chunks(sharded(LocalStore(tmp_path), writing), writer, 4))
+    in_processes(4, lambda writer: write_chunks(sharded(LocalStore(tmp_path)), writer, 4))
     check_chunks(store, 4)
 
 
 def test_stacked_shards_among_threads(inner: Store) -> None:
-    stacked = ShardingStore(sharded(inner, counts=(2, 2)), "d/", DraftKeys(), (2, 2))
+    stacked = ShardingStore(sharded(inner, (2, 2)), "d/", DraftKeys(), (2, 2))
     stacked.set("d/c3/3", b"-" * 6)
     in_threads(6, lambda writer: write_chunks(stacked, writer, 6))
     check_chunks(stacked, 6)
 
 
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_beside_the_engine(inner: Store, writing: str) -> None:
+def test_beside_the_engine(inner: Store) -> None:
     """Arrays by the sharding codec and chunks by the transformer, in one shard."""
     codecs = [ShardingIndexed((1, 1), [Bytes()], [Bytes("little")])]
     array = frazil.create_array(inner, path="d", shape=(8, 8), chunks=(8, 8), dtype="u1", codecs=codecs)
-    store = ShardingStore(inner, "d/", DefaultKeys(), [8, 8], writing=writing)  # type: ignore[arg-type]
+    store = ShardingStore(inner, "d/", DefaultKeys(), [8, 8])
 
     def write(writer: int) -> None:
         for turn in range(1, 5):
@@ -148,9 +145,8 @@ CALLS: list[Callable[[Store], object]] = [
 
 
 @pytest.mark.parametrize("shard", BAD)
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_an_index_with_wrong_entries(inner: Store, shard: str, writing: str) -> None:
-    store = sharded(inner, writing, (2, 2))
+def test_an_index_with_wrong_entries(inner: Store, shard: str) -> None:
+    store = sharded(inner, (2, 2))
     inner.set("d/c0/0", BAD[shard])
     inner.set("d/c0/1", b"ABCD" + index((0, 4), *[(EMPTY, EMPTY)] * 3))
     before = [inner.get_versioned(key) for key in inner.list()]
@@ -174,13 +170,12 @@ def whole_shard() -> tuple[list[str], Pieces, list[None]]:
 # --- stores that fail ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_store_that_fails(inner: Store, writing: str, seed: int) -> None:
+def test_a_store_that_fails(inner: Store, seed: int) -> None:
     """A reported write is there; a failed one is old or new; a failed read is never an absence."""
     rng = np.random.default_rng(seed)
-    clean = sharded(inner, writing, (2, 2))
-    store = sharded(FaultyStore(inner, FaultPlan(seed=seed, rate=0.15)), writing, (2, 2))
+    clean = sharded(inner, (2, 2))
+    store = sharded(FaultyStore(inner, FaultPlan(seed=seed, rate=0.15)), (2, 2))
     expected: dict[str, set[bytes | None]] = {}
     for turn in range(60):
         key = f"d/c{rng.integers(3)}/{rng.integers(3)}"
@@ -204,9 +199,9 @@ def test_a_store_that_fails(inner: Store, writing: str, seed: int) -> None:
 
 
 def test_a_failed_fetch_of_chunks_is_an_error(inner: Store) -> None:
-    sharded(inner, counts=(2, 2)).set("d/c0/0", b"value")
+    sharded(inner, (2, 2)).set("d/c0/0", b"value")
     for kind in ("fail", "cut"):
-        store = sharded(FaultyStore(inner, FaultPlan([Fault("fetch", 2, kind)])), counts=(2, 2))  # type: ignore[arg-type]
+        store = sharded(FaultyStore(inner, FaultPlan([Fault("fetch", 2, kind)])), (2, 2))  # type: ignore[arg-type]
         with pytest.raises(StoreError):
             store.get("d/c0/0")
         assert store.get("d/c0/0") == b"value"
@@ -216,8 +211,7 @@ def test_a_failed_fetch_of_chunks_is_an_error(inner: Store) -> None:
 
 
 class Handless(WrappedStore):
-    """Like a store over a network: held objects are read again under the condition that the version is the same. Something may happen before a fetch and before
-    an append."""
+    """Like a store over a network: held objects are read again under the condition that the version is the same. Something may happen before a fetch."""
 
     __slots__ = ("before",)
 
@@ -240,22 +234,14 @@ class Handless(WrappedStore):
             expect = list(continue_from.versions)
         return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        if self.before and pieces.append:
-            self.before.pop(0)()
-        return self.inner.put_many(names, pieces, expect)
-
 
 def nothing() -> None:
     pass
 
 
-@pytest.mark.parametrize("writing", ["rebuild", "append"])
-def test_a_shard_that_is_replaced_meanwhile(inner: Store, writing: str) -> None:
+def test_a_shard_that_is_replaced_meanwhile(inner: Store) -> None:
     between = Handless(inner)
-    store, other = sharded(between, writing, (2, 2)), sharded(inner, writing, (2, 2))
+    store, other = sharded(between, (2, 2)), sharded(inner, (2, 2))
     other.set("d/c0/0", b"first")
     between.before = [nothing, lambda: other.set("d/c0/0", b"of another length")]
     assert store.get("d/c0/0") == b"of another length"
@@ -272,7 +258,7 @@ def test_a_shard_that_is_replaced_meanwhile(inner: Store, writing: str) -> None:
 
 def test_replaced_shards_are_stale() -> None:
     between = Handless(MemoryStore())
-    store = sharded(between, counts=(2, 2))
+    store = sharded(between, (2, 2))
     store.set("d/c0/0", b"first")
     store.set("plain", b"plain")
     names, spans = ["d/c0/0", "plain", "d/c0/1"], columns((0, 0, 2), (1, 0, -1), (2, 0, -1))
@@ -287,11 +273,11 @@ def test_replaced_shards_are_stale() -> None:
 @no_pauses()
 def test_a_shard_that_is_replaced_at_each_read() -> None:
     inner = MemoryStore()
-    between, other = Handless(inner), sharded(inner, counts=(2, 2))
+    between, other = Handless(inner), sharded(inner, (2, 2))
     other.set("d/c0/0", b"x")
     between.before = [lambda: other.set("d/c0/0", b"x")] * 1000
     with pytest.raises(StoreError, match="replaced") as caught:
-        sharded(between, counts=(2, 2)).get("d/c0/0")
+        sharded(between, (2, 2)).get("d/c0/0")
     assert caught.value.key == "d/c0/0"
 
 
@@ -318,7 +304,7 @@ def test_a_store_without_conditions() -> None:
             fetched = super().fetch(*arguments, **options)
             return fetched._replace(versions=[None] * len(fetched.versions))
 
-    store = sharded(Plain(), counts=(2, 2))
+    store = sharded(Plain(), (2, 2))
     store.set("d/c0/0", b"a")
     store.set("d/c0/1", b"b")
     store.update("d/c0/1", lambda old: (old or b"") + b"c")
@@ -342,7 +328,7 @@ def test_a_shard_that_vanishes_where_there_are_no_versions() -> None:
             return super().capabilities._replace(conditional=False)
 
     between = Bare(MemoryStore())
-    store = sharded(between, counts=(2, 2))
+    store = sharded(between, (2, 2))
     store.set("d/c0/0", b"value")
     between.before = [nothing, lambda: between.inner.erase("d/c0/0")]
     assert store.get("d/c0/0") is None
@@ -355,13 +341,13 @@ def test_a_shard_that_vanishes_where_there_are_no_versions() -> None:
 def test_appends_of_threads_through_a_cache_that_trusts() -> None:
     """Its stale indexes make reads start again, but lose no write."""
     below = CachingStore(MemoryStore(), 2**20, validate=False)
-    store = sharded(below, counts=(2, 2))
+    store = sharded(below, (2, 2))
 
     def write(writer: int) -> None:
         for turn in range(5):
             assert isinstance(store.append("d/c0/0", bytes([writer, turn])), bytes)
 
     in_threads(8, write)
-    value = sharded(below.inner, counts=(2, 2)).get("d/c0/0") or b""
+    value = sharded(below.inner, (2, 2)).get("d/c0/0") or b""
     written = sorted(zip(value[::2], value[1::2], strict=True))
     assert written == [(writer, turn) for writer in range(8) for turn in range(5)]

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.indexing import (
-    BoxBatch,
     BoxChunks,
     BoxPlan,
     BoxSelection,
@@ -70,12 +69,15 @@ def plan_of(selection: BoxSelection | PointSelection, stored: Stored) -> Plan:
 
 
 def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
-    """Reads into a view of selection.out_view; fills shards that are not stored without expanding them."""
+    """Reads into a view of selection.out_view."""
     for batch in plan.batches(8, 8 * limit, limit):
         shards = [tuple(row) for row in batch.shards.tolist()]
         present = [row for row, shard in enumerate(shards) if shard in stored.shards]
         for row in set(range(len(shards))) - set(present):
-            view[batch.result_index(row) if isinstance(batch, BoxBatch) else batch.result_index(np.array([row]))] = FILL
+            missing = batch.chunks(np.array([row]))
+            for number in range(missing.count):
+                for _, at in _moves(missing, number, stored.chunk):
+                    view[at] = FILL
         chunks = batch.chunks(np.array(present, np.int64))
         blocks = _blocks(chunks, [stored.shards[shards[row]] for row in present], stored)
         for number, block in enumerate(blocks):

@@ -47,20 +47,12 @@ def test_a_hundred_million_chunks(
             if batches % 400 == 1:
                 assert batch.chunks().count == batch.chunk_count
                 assert len(batch.shards) == batch.shard_count
-                assert batch.result_index(0) is not None
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert chunks == whole.chunk_count >= 10**8 // (step if step <= chunk[0] else 1)
     assert batches < 10**4
     assert peak < 64 * MEGABYTE
-
-
-def test_the_place_of_a_batch_is_made_of_slices() -> None:
-    for batch in plan((100, 100), np.s_[5:95, ::3], (4, 4), (5, 5)).batches(1, 50, 50):
-        assert all(
-            isinstance(item, slice) for item in (*batch.result_index(0), *batch.result_index(batch.shard_count - 1))
-        )
 
 
 def test_chunks_beyond_counting() -> None:

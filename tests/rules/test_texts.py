@@ -57,12 +57,12 @@ def test_project_files(tmp_path: Path) -> None:
 
 
 def test_files_that_docstrings_name() -> None:
-    files = ["src/frazil/codecs/chain.py", "src/frazil/codecs/kinds/one.py", "rust/src/lib.rs", "docs/cli.md"]
+    files = ["src/frazil/codecs/codec.py", "src/frazil/codecs/kinds/one.py", "rust/src/lib.rs", "docs/cli.md"]
 
     def missing(text: str) -> list[str]:
         return missing_files({"src/frazil/codecs/leaf.py": f'"""{text}"""'}, files)
 
-    good = "chain.py, one.py, kinds/, codecs/, codecs/chain.py, src/frazil/, rust/src/lib.rs, lib.rs, cli.md, refs/, bytes/s, a/b"
+    good = "codec.py, one.py, kinds/, codecs/, codecs/codec.py, src/frazil/, rust/src/lib.rs, lib.rs, cli.md, refs/, bytes/s, a/b"
     assert missing(f"See {good}.") == []
     for name in ("leaf2.py", "codecs/kinds.py", "codec/", "rust/src/chunks.rs", "docs/page.md"):
         assert missing(f"It is in {name}.") == [f"src/frazil/codecs/leaf.py: {name} is not there"]

@@ -51,7 +51,7 @@ def forbidden_texts(sources: Mapping[str, str]) -> list[str]:
     ]
 
 
-# In docstrings: "codecs/chain.py", "chain.py", "rust/src/lib.rs", "array/io/".
+# In docstrings: "codecs/codec.py", "codec.py", "rust/src/lib.rs", "array/io/".
 NAMED = re.compile(r"(?<![\w/.:$<{\"'`-])((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|rs|md)|(?:[a-z0-9_]+/)+)(?![\w/<$*{\"'])")
 ROOTS = ("", "src/frazil/", "rust/src/", "docs/")
 KEYS = frozenset(

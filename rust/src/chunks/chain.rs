@@ -197,7 +197,7 @@ fn other_size(found: usize, expected: usize) -> Fault {
     Fault::new(Code::Size, format!("{found} bytes where {expected} are expected"))
 }
 
-fn check_size(found: usize, expected: Size) -> Outcome {
+pub fn check_size(found: usize, expected: Size) -> Outcome {
     match expected {
         Size::Exactly(size) if found != size => Err(other_size(found, size)),
         Size::AtMost(size) if found > size => Err(Fault::new(Code::Size, format!("{found} bytes where at most {size} are expected"))),

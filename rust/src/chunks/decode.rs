@@ -9,7 +9,7 @@ use crate::chunks::copy::Item;
 use crate::chunks::points::Points;
 use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, Room, Strided, Table, wrong};
-use crate::failures::{Code, FailureRows, Fault, Outcome};
+use crate::failures::{FailureRows, Outcome};
 use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
 use crate::rows::Rows;
 use crate::sources::Files;
@@ -37,22 +37,6 @@ pub struct Chunks<'a> {
 pub struct Movers<'a> {
     chunk: Mover<'a>,
     fill: Mover<'a>,
-}
-
-impl Program {
-    /// Checks the length of encoded bytes before they are read.
-    pub fn check_length(&self, length: u64) -> Outcome {
-        use crate::chunks::chain::Size;
-        match self.sizes[self.sizes.len() - 1] {
-            Size::Exactly(size) if length != size as u64 => {
-                Err(Fault::new(Code::Size, format!("{length} encoded bytes where {size} are expected")))
-            }
-            Size::AtMost(size) if length > size as u64 => {
-                Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {size} are expected")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl<'a> Chunks<'a> {

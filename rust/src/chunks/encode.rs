@@ -177,15 +177,15 @@ impl<G: Gather> Encode<'_, G> {
             return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out, &|| threads.ended()).map(Some) };
         }
         if program.chain.is_empty() {
-            self.assemble(worker, local, inner_chunk, Output::Segment(out))?;
+            self.assemble(worker, local, inner_chunk, out.tail(program.size)?)?;
             let start = out.len();
             out.advance(program.size);
             let skip = is_fill(&out.bytes()[start..], &program.stored_fill);
             return Ok((!skip).then_some(program.size));
         }
         let mut scratch = std::mem::take(&mut worker.chunk);
-        let done = self.assemble(worker, local, inner_chunk, Output::Scratch(&mut scratch)).and_then(|()| {
-            let chunk = &scratch.bytes()[..program.size];
+        let done = scratch.room(program.size).and_then(|chunk| {
+            self.assemble(worker, local, inner_chunk, chunk)?;
             if is_fill(chunk, &program.stored_fill) {
                 return Ok(None);
             }
@@ -195,11 +195,7 @@ impl<G: Gather> Encode<'_, G> {
         done
     }
 
-    fn assemble(&self, worker: &mut Worker, local: &mut G::Local<'_>, inner_chunk: usize, output: Output<'_>) -> Outcome {
-        let chunk = match output {
-            Output::Segment(out) => out.tail(self.program.size)?,
-            Output::Scratch(scratch) => scratch.room(self.program.size)?,
-        };
+    fn assemble(&self, worker: &mut Worker, local: &mut G::Local<'_>, inner_chunk: usize, chunk: &mut [u8]) -> Outcome {
         if !self.gather.covers(inner_chunk) {
             self.load_old(worker, inner_chunk, chunk)?;
         }
@@ -240,11 +236,6 @@ impl<G: Gather> Encode<'_, G> {
         fill(chunk, &program.stored_fill);
         Ok(())
     }
-}
-
-enum Output<'a> {
-    Segment(&'a mut Growing),
-    Scratch(&'a mut crate::memory::Memory),
 }
 
 /// Runs of chunks that become a segment each; never across the end of a group.

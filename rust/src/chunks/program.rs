@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::chunks::chain::{Chain, Size};
+use crate::chunks::chain::{Chain, Size, check_size};
 use crate::chunks::copy::Item;
 use crate::columns::{Strided, wrong};
+use crate::failures::Outcome;
 
 /// A frozen value, created by `program`.
 #[pyclass(frozen, module = "frazil._kernel")]
@@ -41,6 +42,11 @@ impl Program {
             return Err(wrong(format!("{name}: its items have {} bytes, the program's {}", array.itemsize(), self.itemsize)));
         }
         Ok(array)
+    }
+
+    /// Checks the length of encoded bytes before they are read.
+    pub fn check_length(&self, length: u64) -> Outcome {
+        check_size(length as usize, self.sizes[self.sizes.len() - 1])
     }
 
     /// The offset in the chunk, in bytes, of an element, numbered in C order of the array's dimensions.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pyo3::prelude::*;
 
 use crate::columns::{BytesMut, Column, ColumnMut, Room, wrong};
-use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
+use crate::failures::{Code, FailureRows, Failures, Fault, Outcome};
 use crate::fetch::Sink;
 use crate::rows::Rows;
 use crate::sources::Files;
@@ -225,11 +225,6 @@ pub fn read_indexes(
     let sizes = Column::<1>::of(sizes, "sizes", rows.len())?;
     let mut tables = tables_of(index, tables, rows.len())?;
     let indexes = Indexes { index, sizes: &sizes, tables: tables.room() };
-    let short = |&(row, size): &(&[i64; 3], &[i64; 1])| row[0] != MISSING && index.span(size[0].max(0) as u64).is_err();
-    if let Some(row) = rows.iter().zip(indexes.sizes).position(|pair| short(&pair)) {
-        let fault = index.span(indexes.sizes[row][0].max(0) as u64).err();
-        return Ok(fault.map(|fault| (row, fault.code as i64, fault.text)).into_iter().collect());
-    }
     rows.fetch(py, None, threads, &indexes)
 }
 

@@ -88,7 +88,8 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
             Err(error) => return not_written(error),
         };
         let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, wait);
-        match copy_open(file.as_fd(), &before, folder, base, batch.sync, copy_bytes) {
+        let made = Unnamed::create(folder, base);
+        match made.and_then(|made| copy_open(file.as_fd(), &before, made, batch.sync, copy_bytes)) {
             Ok(true) => return [0, before.st_size],
             Ok(false) => {}
             Err(error) => return not_written(error),
@@ -124,52 +125,29 @@ fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer
     linked.map_or_else(not_written, |()| [0, 0])
 }
 
-/// Makes `base` in `folder` a copy of an open file; `copy_bytes` writes the bytes and returns their number. False if the file was changed meanwhile; then,
-/// and after any error, the name is unchanged.
-fn copy_open(
+/// Makes `base` in `folder` a copy of an open file, in `made`; `copy_bytes` writes the bytes and returns their number. False if the file was changed meanwhile;
+/// then, and after any error, the name is unchanged.
+fn copy_open<F: AsFd>(
     file: BorrowedFd<'_>,
     before: &Stat,
-    folder: BorrowedFd<'_>,
-    base: &str,
+    made: Unnamed<F>,
     durable: bool,
-    mut copy_bytes: impl FnMut(BorrowedFd<'_>) -> System<u64>,
+    copy_bytes: impl FnOnce(BorrowedFd<'_>) -> System<u64>,
 ) -> System<bool> {
-    let mut fill = |made: BorrowedFd<'_>| {
-        let poured = copy_bytes(made)?;
-        let after = fstat(file)?;
-        let state = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-        if poured != before.st_size as u64 || state(&after) != state(before) {
-            return Ok(false);
-        }
-        let last_access = Timespec { tv_sec: before.st_atime as _, tv_nsec: before.st_atime_nsec as _ };
-        let last_modification = Timespec { tv_sec: before.st_mtime as _, tv_nsec: before.st_mtime_nsec as _ };
-        retry(|| rustix::fs::futimens(made, &Timestamps { last_access, last_modification }))?;
-        if durable {
-            sync(made)?;
-        }
-        Ok(true)
-    };
-    if let Ok(made) = open_unnamed(folder) {
-        if !fill(made.as_fd())? {
-            return Ok(false);
-        }
-        match link_over(folder, &made, base) {
-            Ok(()) => return Ok(true),
-            Err(Errno::NOENT) => return Err(Errno::NOENT),
-            Err(_) => {} // if the disk cannot do it at all, the other way fails too
-        }
+    let copied = copy_bytes(made.file.as_fd())?;
+    let after = fstat(file)?;
+    let state = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    if copied != before.st_size as u64 || state(&after) != state(before) {
+        return Ok(false);
     }
-    copy_named(folder, base, fill)
+    set_times(made.file.as_fd(), before)?;
+    made.publish(durable).map(|()| true)
 }
 
-/// If the disk has no files without a name: under a name that no listing shows, until the copy is whole.
-fn copy_named(folder: BorrowedFd<'_>, base: &str, fill: impl FnOnce(BorrowedFd<'_>) -> System<bool>) -> System<bool> {
-    let (made, between) = with_new_name(|name| retry(|| openat(folder, name, NEW, Mode::from_raw_mode(0o666))))?;
-    let done = fill(made.as_fd()).and_then(|whole| if whole { rename(folder, &between, base).map(|()| true) } else { Ok(false) });
-    if !matches!(done, Ok(true)) {
-        remove(folder, &between);
-    }
-    done
+fn set_times(made: BorrowedFd<'_>, of: &Stat) -> System<()> {
+    let last_access = Timespec { tv_sec: of.st_atime as _, tv_nsec: of.st_atime_nsec as _ };
+    let last_modification = Timespec { tv_sec: of.st_mtime as _, tv_nsec: of.st_mtime_nsec as _ };
+    retry(|| rustix::fs::futimens(made, &Timestamps { last_access, last_modification }))
 }
 
 /// Gives a file without a name its name, replacing an old file.
@@ -245,33 +223,27 @@ fn write_all(made: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64>
 
 /// A file that Python writes part by part; None when it has its name, or was given up.
 #[pyclass(module = "frazil._kernel")]
-pub struct NewFile(Option<Unnamed>);
+pub struct NewFile(Option<Unnamed<OwnedFd>>);
 
-/// between: its name until it gets its own, where the disk has no files without a name
-struct Unnamed {
-    folder: OwnedFd,
+/// A file that gets its name when it is whole. between: until then, a name that no listing shows, where the disk has no files without a name
+struct Unnamed<F: AsFd> {
+    folder: F,
     base: String,
     file: OwnedFd,
     between: Option<String>,
     size: u64,
 }
 
-impl Unnamed {
-    fn create(root: BorrowedFd<'_>, name: &str) -> System<Unnamed> {
+impl Unnamed<OwnedFd> {
+    /// With the permissions of the file that it replaces.
+    fn beneath(root: BorrowedFd<'_>, name: &str) -> System<Unnamed<OwnedFd>> {
         check_length(name)?;
         let (path, base) = name.rsplit_once('/').unwrap_or(("", name));
         let folder = match path {
             "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,
             path => open_folder(root, path, Make::Loose)?,
         };
-        let (file, between) = match open_unnamed(folder.as_fd()) {
-            Ok(file) => (file, None),
-            Err(_) => {
-                let (file, name) = with_new_name(|name| retry(|| openat(&folder, name, NEW, Mode::from_raw_mode(0o666))))?;
-                (file, Some(name))
-            }
-        };
-        let made = Unnamed { folder, base: base.to_owned(), file, between, size: 0 };
+        let made = Unnamed::create(folder, base)?;
         if let Ok(old) = retry(|| statat(&made.folder, base, AtFlags::SYMLINK_NOFOLLOW))
             && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
         {
@@ -279,6 +251,20 @@ impl Unnamed {
             retry(|| rustix::fs::fchmod(&made.file, Mode::from_raw_mode(old.st_mode & 0o777)))?;
         }
         Ok(made)
+    }
+}
+
+impl<F: AsFd> Unnamed<F> {
+    fn create(folder: F, base: &str) -> System<Unnamed<F>> {
+        match open_unnamed(folder.as_fd()) {
+            Ok(file) => Ok(Unnamed { folder, base: base.to_owned(), file, between: None, size: 0 }),
+            Err(_) => Unnamed::named(folder, base),
+        }
+    }
+
+    fn named(folder: F, base: &str) -> System<Unnamed<F>> {
+        let (file, name) = with_new_name(|name| retry(|| openat(folder.as_fd(), name, NEW, Mode::from_raw_mode(0o666))))?;
+        Ok(Unnamed { folder, base: base.to_owned(), file, between: Some(name), size: 0 })
     }
 
     fn publish(mut self, durable: bool) -> System<()> {
@@ -290,7 +276,7 @@ impl Unnamed {
             return match link_over(folder, &self.file, &self.base) {
                 Ok(()) => Ok(()),
                 Err(Errno::NOENT) => Err(Errno::NOENT),
-                Err(_) => self.copy(durable), // as in copy_open
+                Err(_) => self.copy(durable), // if the disk cannot do it at all, this fails too
             };
         };
         rename(folder, between, &self.base)?;
@@ -300,23 +286,19 @@ impl Unnamed {
 
     /// Copies the file to its name, where the system cannot link it: without /proc, older ones link only files that have a name.
     fn copy(&self, durable: bool) -> System<()> {
-        let file = self.file.as_fd();
-        let whole = |made: BorrowedFd<'_>| {
-            let copied = copy_range(file, 0, made, 0, self.size, || false)?;
-            if copy_through_memory(file, made, copied, self.size, &mut Vec::new())? != self.size {
-                return Err(Errno::IO);
-            }
-            retry(|| rustix::fs::fchmod(made, Mode::from_raw_mode(fstat(file)?.st_mode & 0o777)))?;
-            if durable {
-                sync(made)?;
-            }
-            Ok(true)
-        };
-        copy_named(self.folder.as_fd(), &self.base, whole).map(drop)
+        let (file, stat) = (self.file.as_fd(), fstat(&self.file)?);
+        let (made, size) = (Unnamed::named(self.folder.as_fd(), &self.base)?, stat.st_size as u64);
+        let copied = copy_range(file, 0, made.file.as_fd(), 0, size, || false)?;
+        if copy_through_memory(file, made.file.as_fd(), copied, size, &mut Vec::new())? != size {
+            return Err(Errno::IO);
+        }
+        retry(|| rustix::fs::fchmod(&made.file, Mode::from_raw_mode(stat.st_mode & 0o777)))?;
+        set_times(made.file.as_fd(), &stat)?;
+        made.publish(durable)
     }
 }
 
-impl Drop for Unnamed {
+impl<F: AsFd> Drop for Unnamed<F> {
     fn drop(&mut self) {
         if let Some(between) = &self.between {
             remove(self.folder.as_fd(), between);
@@ -330,7 +312,7 @@ impl NewFile {
     fn new(py: Python<'_>, root: i32, name: String) -> PyResult<NewFile> {
         let root = borrowed(root)?;
         check_names(std::slice::from_ref(&name), "name")?;
-        py.detach(|| Unnamed::create(root, &name)).map(|file| NewFile(Some(file))).map_err(as_os_error)
+        py.detach(|| Unnamed::beneath(root, &name)).map(|file| NewFile(Some(file))).map_err(as_os_error)
     }
 
     fn write(&mut self, py: Python<'_>, part: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -396,6 +378,14 @@ mod tests {
         made
     }
 
+    fn unnamed<'a>(folder: &'a File, base: &str) -> Unnamed<BorrowedFd<'a>> {
+        Unnamed::create(folder.as_fd(), base).unwrap()
+    }
+
+    fn named<'a>(folder: &'a File, base: &str) -> Unnamed<BorrowedFd<'a>> {
+        Unnamed::named(folder.as_fd(), base).unwrap()
+    }
+
     #[test]
     fn both_ways_copy_the_bytes_there_are() {
         let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
@@ -427,11 +417,11 @@ mod tests {
             File::options().append(true).open(scratch.0.join("source")).unwrap().write_all(b"more").unwrap();
             copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![])
         };
-        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, write_also), Ok(false));
+        assert_eq!(copy_open(file.as_fd(), &before, unnamed(&folder, "old"), false, write_also), Ok(false));
         let (file, before) = open_beneath(folder.as_fd(), "source").unwrap();
         let cut = |made: BorrowedFd<'_>| copy_through_memory(file.as_fd(), made, 0, 4, &mut vec![]);
-        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, cut), Ok(false));
-        assert_eq!(copy_named(folder.as_fd(), "old", |_| Ok(false)), Ok(false));
+        assert_eq!(copy_open(file.as_fd(), &before, unnamed(&folder, "old"), false, cut), Ok(false));
+        assert_eq!(copy_open(file.as_fd(), &before, named(&folder, "old"), false, cut), Ok(false));
         assert_eq!(fs::read(scratch.0.join("old")).unwrap(), b"old");
         assert_eq!(scratch.names(), ["old", "source"]);
     }
@@ -448,22 +438,23 @@ mod tests {
         };
         let hidden = |made: BorrowedFd<'_>| {
             assert!(scratch.names()[0].ends_with(".__lock"));
-            copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![]).map(|_| true)
+            copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![])
         };
         for _ in 0..2 {
-            assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", true, fill), Ok(true));
-            assert_eq!(copy_named(folder.as_fd(), "named", hidden), Ok(true));
+            assert_eq!(copy_open(file.as_fd(), &before, unnamed(&folder, "unnamed"), true, fill), Ok(true));
+            assert_eq!(copy_open(file.as_fd(), &before, named(&folder, "named"), true, hidden), Ok(true));
+            unnamed(&folder, "copied").copy(true).unwrap();
         }
         let full = |_: BorrowedFd<'_>| Err(Errno::NOSPC);
-        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", false, full), Err(Errno::NOSPC));
-        assert_eq!(copy_named(folder.as_fd(), "named", |_| Err(Errno::NOSPC)), Err(Errno::NOSPC));
+        assert_eq!(copy_open(file.as_fd(), &before, unnamed(&folder, "unnamed"), false, full), Err(Errno::NOSPC));
+        assert_eq!(copy_open(file.as_fd(), &before, named(&folder, "named"), false, full), Err(Errno::NOSPC));
         let copy_bytes = |made: BorrowedFd<'_>| copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![]);
-        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "folder", false, copy_bytes), Err(Errno::ISDIR));
-        assert_eq!(scratch.names(), ["folder", "named", "source", "unnamed"]);
+        assert_eq!(copy_open(file.as_fd(), &before, unnamed(&folder, "folder"), false, copy_bytes), Err(Errno::ISDIR));
+        assert_eq!(scratch.names(), ["copied", "folder", "named", "source", "unnamed"]);
         for name in ["named", "unnamed"] {
             assert_eq!(fs::read(scratch.0.join(name)).unwrap(), b"value");
         }
         let changed = |name: &str| fs::metadata(scratch.0.join(name)).unwrap().modified().unwrap();
-        assert_eq!(changed("unnamed"), changed("source"));
+        assert_eq!((changed("unnamed"), changed("named")), (changed("source"), changed("source")));
     }
 }

@@ -7,7 +7,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result as System};
 
@@ -16,7 +16,7 @@ use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
 use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
+use crate::files::folders::{LastFolder, Make, TRIES, check_names, sync};
 use crate::files::lock::{Lock, Wait};
 use crate::files::name_threads::{carry_out, carry_out_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
@@ -104,7 +104,7 @@ impl<'a> Batch<'a> {
 /// State that one thread keeps from name to name: its last folder, and scratch memory.
 #[derive(Default)]
 pub(crate) struct ThreadState {
-    folder: Option<(String, OwnedFd)>,
+    folder: LastFolder,
     pub scratch: Vec<u8>,
 }
 
@@ -117,21 +117,15 @@ impl ThreadState {
         make: bool,
         mut act: impl FnMut(BorrowedFd<'_>, &str, &mut Vec<u8>) -> Result<T, WriteError>,
     ) -> Result<T, WriteError> {
-        let Some((path, base)) = name.rsplit_once('/') else {
-            return act(batch.root, name, &mut self.scratch);
-        };
-        let mut tries = 0;
+        let mut tries = if make && name.contains('/') { TRIES } else { 1 };
         loop {
-            let (held, folder) = match self.folder.take() {
-                Some((held, folder)) if held == path => (held, folder),
-                _ => (path.to_owned(), open_folder(batch.root, path, batch.make(make))?),
-            };
-            let done = act(folder.as_fd(), base, &mut self.scratch);
-            tries += 1;
-            if !make || tries == TRIES || !matches!(done, Err(WriteError::System(Errno::NOENT))) {
-                self.folder = Some((held, folder));
+            let (folder, base) = self.folder.enter(batch.root, name, batch.make(make))?;
+            let done = act(folder, base, &mut self.scratch);
+            tries -= 1;
+            if tries == 0 || !matches!(done, Err(WriteError::System(Errno::NOENT))) {
                 return done;
             }
+            self.folder = LastFolder::default();
         }
     }
 }

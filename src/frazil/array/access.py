@@ -8,13 +8,15 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from errno import EISDIR, ENOMEM
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from frazil import _kernel
 from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
+from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Refusal, cause_of
-from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.sharding.shard import index_error
 from frazil.errors import (
     ChecksumError,
@@ -29,9 +31,9 @@ from frazil.errors import (
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.transfer.retry import READS
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Values = NDArray[np.generic]
@@ -62,6 +64,10 @@ class Access(Record):
     options: ShardOptions = ShardOptions()
     variable: VariableElements | None = None
     stores_fill: bool = False
+
+    def key(self, coords: Columns, row: int = 0) -> str | None:
+        """The key of one of the chunks at these coordinates, int64[n, d], for an error; None where it has none."""
+        return self.storage.locate(np.ascontiguousarray(coords[row : row + 1])).key(0)
 
     def with_heap(self, target: Values | None = None) -> Access:
         """This access for one read or write of variable-length elements. target: the elements that a read fills."""
@@ -147,7 +153,7 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
             key=key,
             path=path,
             chunk=chunk,
-            hint="nothing is wrong with what is stored: the codecs of the array cannot take these values",
+            hint="the stored data are intact: the codecs of the array cannot encode these values",
         )
     if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
         refused = index_error(code, text)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
+from frazil.array.handle import OwnToken, Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -22,7 +23,6 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
-from frazil.array.tokens import OwnToken, token_of
 from frazil.base.late import LateModule
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
-    from frazil.array.attributes import Update
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
@@ -60,6 +59,7 @@ else:
     resize = LateModule("frazil.array.shape.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
+P, T = ParamSpec("P"), TypeVar("T")
 Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
@@ -73,7 +73,6 @@ class Array(ZarrArray):
 
     __slots__ = (
         "_documented",
-        "_fill",
         "_inner_chunk",
         "_lengths",
         "_metadata",
@@ -97,7 +96,7 @@ class Array(ZarrArray):
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or location.layout.document_key(location.path, ArrayMetadata)
             raise
-        self._inner_chunk, self._fill = self._compiled.chain.inner_chunk.shape, self._compiled.fill
+        self._inner_chunk = self._compiled.chain.inner_chunk.shape
         self._own = OwnToken()
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
@@ -228,8 +227,8 @@ class Array(ZarrArray):
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, selection: object) -> Values | np.generic:
-        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in oindex, only integer arrays or a
-        mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
+        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in
+        oindex, only integer arrays or a mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
 
         Raises SelectionError, DataError, StoreError."""
         single = single_chunk(selection, self._shape, self._single)
@@ -268,25 +267,17 @@ class Array(ZarrArray):
         return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
-        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides. After an error
-        `out` may be partly filled.
+        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides.
+        After an error `out` may be partly filled.
 
         Raises InvalidInputError for an unsuitable out, SelectionError, DataError, StoreError."""
         return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
-        try:
-            return normalise(selection, self._shape)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        return self._named(normalise, selection, self._shape)
 
     def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
-        try:
-            values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        values = self._named(read_selection, self._access, self._plans, selection, self.dtype, out)
         return values[()] if scalar and not values.shape else values
 
     def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
@@ -341,12 +332,8 @@ class Array(ZarrArray):
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
-        try:
-            access, values = self._access.elements_of(self._values(value, selection.result_shape))
-            return access, selection.source_view(values)
-        except FrazilError as error:
-            self._add_context(error)
-            raise
+        access, values = self._named(self._access.elements_of, self._values(value, selection.result_shape))
+        return access, self._named(selection.source_view, values)
 
     def check_values(self, value: ArrayLike) -> None:
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
@@ -354,12 +341,17 @@ class Array(ZarrArray):
 
     def _run_resize(self, act: Callable[[], bool | None]) -> bool:
         try:
-            return bool(act())
+            return bool(self._named(act))
+        finally:
+            self._own.drop()
+
+    def _named(self, act: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """The result of a call, whose errors get the names of array and chunk."""
+        try:
+            return act(*arguments, **options)
         except FrazilError as error:
             self._add_context(error)
             raise
-        finally:
-            self._own.drop()
 
     def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
@@ -390,13 +382,14 @@ class Array(ZarrArray):
         while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # again if others change the lengths meanwhile
             access = self._access if self._access.variable is None else self._access.with_heap()
-            cut = resize.Cut(access, self._fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
+            cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
             self._run_resize(cut.clear)
         if cut is not None:
             self._run_resize(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
+        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own
+        rows.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError if another array is there now, StoreError."""
         self._location.require_writable()
@@ -456,8 +449,8 @@ class Array(ZarrArray):
         return written
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
-        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published
-        whole at the end; see frazil.array.io.shard_writer.ShardWriter.
+        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is
+        published whole at the end; see frazil.array.io.shard_writer.ShardWriter.
 
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._location.require_writable()

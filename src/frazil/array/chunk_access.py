@@ -59,7 +59,6 @@ class ChunkAccess:
             lambda selected, access: [(access, self._plan(selected))],
             selection,
             self.dtype,
-            self._compiled.fill,
             out,
         )
 

@@ -12,9 +12,9 @@ from frazil.array.shards.shard_options import check_location, check_strategy
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
+from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import ChunkSpec, Codec
-from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -32,8 +32,9 @@ else:
 
 
 class CompiledArray(Record):
-    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without dimensions
-    (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each dimension."""
+    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without
+    dimensions (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each
+    dimension."""
 
     codecs: tuple[Codec, ...]
     chain: Chain

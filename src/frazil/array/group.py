@@ -20,6 +20,7 @@ import numpy as np
 
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
+from frazil.array.handle import Update
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
@@ -38,7 +39,6 @@ from frazil.errors import (
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.attributes import Update
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments

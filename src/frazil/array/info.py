@@ -47,7 +47,8 @@ FORMATS: Final[dict[int | str, str]] = {
 
 
 class ArrayInfo(Record):
-    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks: innermost chunks;
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks:
+    innermost chunks;
     chunks_initialized: those of them that are stored, None where they were not counted."""
 
     path: str
@@ -72,7 +73,7 @@ class ArrayInfo(Record):
         return {name: with_lists(value) for name, value in self._asdict().items() if name not in left_out}
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for evaluation at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
@@ -124,7 +125,7 @@ class GroupInfo(Record):
         return known_members(self._asdict())
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for evaluation at a prompt."""
         return str(self)
 
     def __str__(self) -> str:

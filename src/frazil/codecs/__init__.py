@@ -1,4 +1,4 @@
-"""Codecs: one file for each, in the package of its kind; the chain of codecs (chain.py), the registry that maps names to codecs, and the sharding codec (sharding/).
+"""Codecs: one file for each, in the package of its kind; chains of codecs (chain/), the registry that maps names to codecs, and the sharding codec (sharding/).
 
 To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
 zarr_names.py and numcodecs.py have the names of the same codecs in zarr.codecs.
@@ -20,14 +20,11 @@ from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 
 if TYPE_CHECKING:
     from frazil.codecs import numcodecs
-    from frazil.codecs.array_to_array.astype import AsType
     from frazil.codecs.array_to_array.bitround import BitRound, NumcodecsBitRound
     from frazil.codecs.array_to_array.cast_value import CastValue
     from frazil.codecs.array_to_array.categorize import Categorize
-    from frazil.codecs.array_to_array.delta import Delta
-    from frazil.codecs.array_to_array.fixed_scale_offset import FixedScaleOffset
+    from frazil.codecs.array_to_array.filters import AsType, Delta, FixedScaleOffset, Quantize
     from frazil.codecs.array_to_array.packbits import NumcodecsPackBits
-    from frazil.codecs.array_to_array.quantize import Quantize
     from frazil.codecs.array_to_array.reshape import Reshape, Squeeze
     from frazil.codecs.array_to_array.scale_offset import ScaleOffset
     from frazil.codecs.array_to_bytes.n5_default import N5Default
@@ -36,16 +33,12 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_bytes.pcodec import Pcodec
     from frazil.codecs.array_to_bytes.zfp import Zfp
     from frazil.codecs.bytes_to_bytes.base64 import Base64
-    from frazil.codecs.bytes_to_bytes.bz2 import Bz2
-    from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32
+    from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
+    from frazil.codecs.bytes_to_bytes.compressors import Bz2, Lz4, Lzma, Zlib
     from frazil.codecs.bytes_to_bytes.conditional import Conditional
-    from frazil.codecs.bytes_to_bytes.fletcher32 import Fletcher32
     from frazil.codecs.bytes_to_bytes.gdeflate import Gdeflate
-    from frazil.codecs.bytes_to_bytes.lz4 import Lz4
-    from frazil.codecs.bytes_to_bytes.lzma import Lzma
     from frazil.codecs.bytes_to_bytes.on_bytes import OnBytes
     from frazil.codecs.bytes_to_bytes.shuffle import Shuffle
-    from frazil.codecs.bytes_to_bytes.zlib import Zlib
     from frazil.codecs.zarr_names import (
         BloscCname,
         BloscCodec,

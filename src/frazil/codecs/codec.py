@@ -1,12 +1,12 @@
 """The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
-Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of
-a whole chain is in chain.py."""
+Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of a whole chain is in chain/."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
@@ -28,8 +28,8 @@ NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec 
 
 
 class ChunkSpec(Record):
-    """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as
-    (offset, width, count), and the bytes of the fill value.
+    """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as (offset, width, count), and the bytes of
+    the fill value.
 
     heap: the memory that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
 
@@ -82,8 +82,8 @@ class Codec(ABC):
         return cast("Callable[..., Self]", cls)(**{**configuration, **nested})
 
     def configuration(self) -> dict[str, object] | None:
-        """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with tuples
-        as lists and codecs as their entries."""
+        """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with
+        tuples as lists and codecs as their entries."""
         return {member: _as_entry(getattr(self, member)) for member in (*self.required, *self.optional)} or None
 
     def extension(self) -> Extension:
@@ -160,7 +160,7 @@ class ArrayToBytes(Codec):
 
 
 class Sharding(ArrayToBytes):
-    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. The members are described in sharding_indexed.py."""
+    """An array-to-bytes codec that makes shards: chain/compilation.py plans it instead of running it. The members are described in sharding_indexed.py."""
 
     __slots__ = ()
     chunk_shape: tuple[int, ...]
@@ -260,15 +260,21 @@ def bound_of(codec: Codec, compute: Callable[[], object], path: str) -> int:
     return bound
 
 
-def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
-    """codec.decode; any exception or invalid result of a user's codec becomes a DataError."""
+@contextmanager
+def running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
+    """Runs a codec, which may be the user's and raise any exception."""
     try:
-        result: object = codec.decode(data, limit)
-    except FrazilError:
+        yield
+    except (FrazilError, MemoryError):
         raise
     except Exception as error:
-        raise ChunkDecodeError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
-    decoded = as_bytes(result, codec.name, ChunkDecodeError)
+        raise refusal(f"codec {name}: {type(error).__name__}: {error}") from error
+
+
+def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
+    """codec.decode; any exception or invalid result of a user's codec becomes a DataError."""
+    with running(codec.name, ChunkDecodeError):
+        decoded = as_bytes(codec.decode(data, limit), codec.name, ChunkDecodeError)
     if len(decoded) > limit:
         raise ChunkDecodeError(f"codec {codec.name} made {len(decoded)} bytes; at most {limit} are possible")
     return decoded
@@ -276,13 +282,8 @@ def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
 
 def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
     """codec.encode; any exception or invalid result of a user's codec becomes an InvalidInputError."""
-    try:
-        result: object = codec.encode(data)
-    except FrazilError:
-        raise
-    except Exception as error:
-        raise InvalidInputError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
-    return as_bytes(result, codec.name, InvalidInputError)
+    with running(codec.name, InvalidInputError):
+        return as_bytes(codec.encode(data), codec.name, InvalidInputError)
 
 
 def as_bytes(result: object, name: str, refusal: type[FrazilError]) -> bytes:

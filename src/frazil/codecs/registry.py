@@ -3,7 +3,7 @@ is opened or created. A user extends it with `with_codec` and similar methods, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Never
 
 from frazil.codecs.builtin_codecs import BUILTIN_CODECS, LateCodec
@@ -24,7 +24,7 @@ from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import DataTypeFamily
-from frazil.metadata.value import Value
+from frazil.metadata.value import Value, assign
 
 # Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
 # written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy
@@ -36,17 +36,18 @@ RuntimeTransformer = Callable[[Never], object]
 _NO_DRAFT_EXTENSIONS: Final = DraftExtensions()
 
 
-class Registry(Value):
+class Registry(Value, excluded=("compiled",)):
     """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
-    draft: extensions that only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
+    draft: extensions that only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs;
+    compiled: cached results of compilation with this registry, not part of the value."""
 
-    __slots__ = ("_codecs", "_compiled", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
+    __slots__ = ("_codecs", "compiled", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
     _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
     metadata: MetadataExtensions
     storage_transformers: tuple[tuple[str, StorageTransformer], ...]
     draft: DraftExtensions
     hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
-    _compiled: ResultCache
+    compiled: ResultCache
 
     def __repr__(self) -> str:
         """A short form for signatures: the number of known extensions."""
@@ -65,32 +66,14 @@ class Registry(Value):
         self.storage_transformers = tuple(storage_transformers)
         self.draft = draft
         self.hierarchy_extensions = tuple(hierarchy_extensions)
-        self._compiled = ResultCache()
+        self.compiled = ResultCache()
 
-    @property
-    def compiled(self) -> ResultCache:
-        """Cached results of compilation with this registry. Not part of the value."""
-        return self._compiled
-
-    def _fields(self) -> Iterator[tuple[str, object]]:
-        return ((name, value) for name, value in super()._fields() if name != "_compiled")
-
-    def _with(
-        self,
-        *,
-        codecs: tuple[tuple[str, type[Codec]], ...] = (),
-        metadata: MetadataExtensions | None = None,
-        storage_transformers: tuple[tuple[str, StorageTransformer], ...] = (),
-        draft: DraftExtensions | None = None,
-        hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...] = (),
-    ) -> Registry:
-        return Registry(
-            (*codecs, *self._codecs),
-            metadata or self.metadata,
-            (*storage_transformers, *self.storage_transformers),
-            draft or self.draft,
-            (*hierarchy_extensions, *self.hierarchy_extensions),
-        )
+    def _with(self, **fields: object) -> Registry:
+        """With these fields instead of its own."""
+        registry = object.__new__(Registry)
+        for name, value in {**dict(self._fields()), "compiled": ResultCache(), **fields}.items():
+            assign(registry, name, value)
+        return registry
 
     @property
     def codecs(self) -> tuple[tuple[str, type[Codec]], ...]:
@@ -103,7 +86,7 @@ class Registry(Value):
             raise InvalidInputError(
                 f"{codec!r} is not a codec: a class derived from ArrayToArray, ArrayToBytes or BytesToBytes"
             )
-        return self._with(codecs=((name or codec.name, codec),))
+        return self._with(_codecs=((name or codec.name, codec), *self._codecs))
 
     def with_data_type(self, family: DataTypeFamily) -> Registry:
         """With one more data type. In the draft of 2022 its name is a URI, and `type` is in its configuration."""
@@ -130,7 +113,7 @@ class Registry(Value):
     def with_storage_transformer(self, name: str, transformer: StorageTransformer) -> Registry:
         """With one more storage transformer: from (its entry, the store behind it) to the store to use. It gets only the keys of chunks.
         It returns a Store, preferably a WrappedStore, or an object that frazil.stores.adapt takes."""
-        return self._with(storage_transformers=((name, transformer),))
+        return self._with(storage_transformers=((name, transformer), *self.storage_transformers))
 
     def with_memory_layout(self, uri: str, layout: MemoryLayout) -> Registry:
         """With one more memory layout for documents of the draft of 2022: from (its entry, the shape of a chunk) to the array-to-array codecs that
@@ -149,7 +132,7 @@ class Registry(Value):
     def with_hierarchy_extension(self, uri: str, extension: StorageTransformer) -> Registry:
         """With one more generic extension of hierarchies of the draft of 2022: from (its entry, the store) to the store to use for all keys except
         zarr.json."""
-        return self._with(hierarchy_extensions=((uri, extension),))
+        return self._with(hierarchy_extensions=((uri, extension), *self.hierarchy_extensions))
 
     def hierarchy_extension(self, uri: str) -> StorageTransformer | None:
         """None if it is not known; the document decides whether that is an error."""

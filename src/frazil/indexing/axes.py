@@ -39,11 +39,9 @@ class AxisEntries(Record):
 class RegularAxis:
     """Elements start, start + step, ...; only numbers are kept.
 
-    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the inner chunk's; complete: whether the entries cover
-    the whole result."""
+    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the inner chunk's."""
 
     __slots__ = ("_chunk_extent", "_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
-    complete = True
 
     def __init__(self, selection: AxisSelection, length: int, extent: int) -> None:
         self.length = length
@@ -143,13 +141,12 @@ class IndexAxis:
 
     __slots__ = (
         *("_chunk", "_chunk_extent", "_covers", "_covers_before", "_first_run", "_runs"),
-        *("complete", "count", "extent", "length", "size"),
+        *("count", "extent", "length", "size"),
     )
 
     def __init__(self, indices: Columns, length: int, extent: int, positions: Columns | None = None) -> None:
         """positions: of the indices in the result, ascending; None: 0, 1, 2, ..."""
         self._set_extents(length, extent)
-        self.complete = positions is None
         self.size = indices.size
         chunk = indices // self.extent
         at = positions  # None: each index is at its own position

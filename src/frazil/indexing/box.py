@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.indexing.axes import Axis, AxisEntries, RegularAxis, Shards, plan_axis, spread
+from frazil.indexing.axes import Axis, AxisEntries, Shards, plan_axis, spread
 from frazil.indexing.selection import BoxSelection, Columns
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ class BatchAxis:
 
     inner   int64[k]      inner chunk coordinate within its shard
     shard   int64[s]      shard coordinates touched, ascending
-    starts  int64[s + 1]  first entry of each shard
-    whole   whether these are all entries of the axis"""
+    starts  int64[s + 1]  first entry of each shard"""
 
-    __slots__ = ("chunk", "covers", "entries", "inner", "runs", "shard", "starts", "whole")
+    __slots__ = ("chunk", "covers", "entries", "inner", "runs", "shard", "starts")
 
     def __init__(self, axis: Axis, shard_extent: int, low: int, high: int) -> None:
         columns: AxisEntries = axis.entries(low, high)
@@ -46,15 +45,6 @@ class BatchAxis:
             self.inner = self.chunk - shard * shard_extent
             self.starts = np.concatenate(([0], (shard[1:] != shard[:-1]).nonzero()[0] + 1, [high - low]))
             self.shard = shard[self.starts[:-1]]
-        self.whole = low == 0 and high == axis.count
-
-    def result_index(self, low: int, high: int, regular: bool) -> slice | Columns:
-        """The positions of the entries low to high in the result: one range, or a column of positions."""
-        first, last = self.entries[low], self.entries[high - 1]
-        runs = self.runs[first[0] : last[0] + last[1]]
-        if regular:
-            return slice(int(runs[0, 3]), int(runs[-1, 3] + runs[-1, 1]))
-        return spread(runs[:, 3], runs[:, 1])
 
 
 class BoxChunks:
@@ -199,18 +189,6 @@ class BoxBatch:
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
         return whole.reshape(-1)
 
-    def result_index(self, row: int) -> tuple[slice | Columns, ...]:
-        """An index for `out_view` that selects the part of the result in a row of `shards`, to assign a scalar to it."""
-        index: list[slice | Columns] = []
-        for axis, of_batch in zip(reversed(self._plan.axes), reversed(self.axes), strict=True):
-            row, ordinal = divmod(row, of_batch.shard.size)
-            low, high = int(of_batch.starts[ordinal]), int(of_batch.starts[ordinal + 1])
-            if axis.complete and of_batch.whole and high - low == axis.count:
-                index.append(slice(0, axis.size))
-            else:
-                index.append(of_batch.result_index(low, high, isinstance(axis, RegularAxis)))
-        return _open_mesh(index[::-1])
-
 
 class BoxPlan:
     """axes: one for each dimension of the array; shard_extents: inner chunks along each dimension of a shard (1: no shards);
@@ -340,15 +318,3 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
         columns.append(spread(first, width))
         row = np.repeat(row, width)
     return np.stack(columns, axis=1), counts
-
-
-def _open_mesh(index: list[slice | Columns]) -> tuple[slice | Columns, ...]:
-    """Columns in shapes that broadcast to their product; with slices, NumPy then assigns to the product of all."""
-    columns = sum(isinstance(item, np.ndarray) for item in index)
-    dimension, mesh = 0, []
-    for item in index:
-        if isinstance(item, np.ndarray):
-            dimension += 1
-            item = item.reshape(-1, *(1,) * (columns - dimension))
-        mesh.append(item)
-    return tuple(mesh)

@@ -151,13 +151,10 @@ class PointBatch:
             whole[candidates] = np.logical_and.reduceat(full.whole_inside(), full.offsets[:-1])
         return whole
 
-    def result_index(self, rows: Columns | None = None) -> Columns:
-        """int64[p]: positions in the one-dimensional result of the points of these rows of `shards` (None: all)."""
-        return self.chunks(rows).elements[1][:, 1]
-
 
 class PointPlan:
-    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's lengths."""
+    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's
+    lengths."""
 
     __slots__ = (
         "chunk_count",

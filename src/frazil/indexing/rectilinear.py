@@ -66,7 +66,7 @@ class RunAxis(IndexAxis):
     def __init__(self, chunk: Columns, runs: Columns, length: int, extent: int) -> None:
         """chunk: int64[n], ascending inner chunks; runs: int64[n, 4] within them."""
         self._set_extents(length, extent)
-        self.complete, self.size = False, int(runs[:, 1].sum())
+        self.size = int(runs[:, 1].sum())
         self._chunk, self._runs, self.count = chunk, runs, len(chunk)
         self._first_run = np.arange(len(chunk) + 1, dtype=np.int64)
         self._covers = runs[:, 1] == np.minimum(length - chunk * self.extent, self.extent)

@@ -1,6 +1,6 @@
 """Calls to extensions of users. An exception or a wrong result becomes a FrazilError that names the extension and keeps the traceback.
 
-This is for documents and for opening. codecs/codec.py and codecs/python_stage.py call codecs."""
+This is for documents and for opening. codecs/codec.py and codecs/chain/python_stage.py call codecs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ KEYS: Final = ("extension", "encode_one", "encode_all", "decode")
 
 
 class ExtensionCall:
-    """A context for calls to one extension, which `kind` and `name` identify. A FrazilError passes unchanged. Any other exception becomes `refusal`, with `path`."""
+    """A context for calls to one extension, which `kind` and `name` identify. A FrazilError passes unchanged. Any other exception becomes `refusal`, with
+    `path`."""
 
     __slots__ = ("kind", "name", "path", "refusal")
 

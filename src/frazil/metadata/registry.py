@@ -61,19 +61,20 @@ class LateTypes(Value):
         return self.load().from_numpy(dtype)
 
 
-class MetadataExtensions(Value, excluded=("_parsed",)):
+class MetadataExtensions(Value, excluded=("parsed",)):
     """Extensions that documents may name. `with_...` return a new value in which the new family comes first, so that it may replace an older one.
 
     fallbacks           whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
-    warns_of_fallbacks  whether a fallback causes a FallbackWarning"""
+    warns_of_fallbacks  whether a fallback causes a FallbackWarning
+    parsed              cached nodes of documents of the final dialect that were parsed with these extensions, and without a warning. Not part of the value"""
 
-    __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "warns_of_fallbacks")
+    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "parsed", "warns_of_fallbacks")
     data_types: tuple[DataTypeFamily, ...]
     chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
     chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
     fallbacks: bool
     warns_of_fallbacks: bool
-    _parsed: ResultCache
+    parsed: ResultCache
 
     def __init__(
         self,
@@ -88,12 +89,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         self.chunk_grids = tuple(chunk_grids)
         self.chunk_key_encodings = tuple(chunk_key_encodings)
         self.fallbacks, self.warns_of_fallbacks = fallbacks, warns_of_fallbacks
-        self._parsed = ResultCache() if parsed is None else parsed
-
-    @property
-    def parsed(self) -> ResultCache:
-        """Cached nodes of documents of the final dialect that were parsed with these extensions, and without a warning. Not part of the value."""
-        return self._parsed
+        self.parsed = ResultCache() if parsed is None else parsed
 
     def replaced(self, **fields: object) -> MetadataExtensions:
         """The same with these arguments of the constructor instead of its own. It does not share parsed nodes, unless `parsed` is given."""
@@ -119,7 +115,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     def without_warnings(self) -> MetadataExtensions:
         """The same without a FallbackWarning: for documents whose fallbacks were reported when they were opened."""
-        return self.replaced(warns_of_fallbacks=False, parsed=self._parsed)
+        return self.replaced(warns_of_fallbacks=False, parsed=self.parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError if no family has its name."""

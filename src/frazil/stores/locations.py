@@ -117,13 +117,7 @@ def given_location(location: Location | None, store: Location | None, options: M
         raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
     value = location if location is not None else store
     assert value is not None
-    if options is None:
-        return value
-    if not isinstance(options, Mapping):
-        raise InvalidInputError(
-            f"storage_options is a {type(options).__name__}; it must be a mapping", hint='{"anon": True}'
-        )
-    if not options:
+    if options is None or options == {}:
         return value
     chosen: dict[str, Any] = storage_options.object_options(value, options)
     archive = split_archive(str(value), is_url=True)

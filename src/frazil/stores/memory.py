@@ -31,7 +31,7 @@ from frazil.stores.values import (
 )
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
-_ALL = Capabilities(direct=True, appendable=True)
+_ALL = Capabilities(direct=True)
 
 
 class _Table:
@@ -147,10 +147,9 @@ class MemoryStore(Store):
         answers: list[Version | Changed] = []
         with table.lock:
             for name, value, expected in zip(names, values, expect, strict=True):
-                old, version = table.objects.get(name, _NOTHING)
-                present = version or ABSENT
+                present = table.present(name)
                 fits = expected is None or expected == present
-                answers.append(table.put(name, old + value if pieces.append else value) if fits else Changed(present))
+                answers.append(table.put(name, value) if fits else Changed(present))
         return answers
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:

@@ -167,16 +167,17 @@ class Store(StorePort):
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
-        """Stores values under valid keys that no other process writes, such as new ids, and that are never replaced: existing values stay. Fails as put_many."""
+        """Stores values under valid keys that no other process writes, such as new ids, and that are never replaced: existing values stay. Fails as
+        put_many."""
         # a disk needs no locks for CREATE_ONLY; a request is repeated when its answer is lost, and a condition would make the repetition fail
         expect = CREATE_ONLY if self.capabilities.local else ANY
         self.put_many(names, pieces, [expect] * len(names))
 
     @final
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
-        """As put, but appends to the present value. capabilities.appendable says whether the old bytes pass through this process."""
+        """As put, but appends to the present value. Only on a local disk the old bytes do not pass through this process."""
         self._check_put(key, expect)
-        return append.append_many(self, [key], pieces_of([value]), [expect])[0]
+        return append.append(self, key, pieces_of([value]), expect)
 
     def _check_put(self, key: str, expect: Version | None) -> None:
         check_key(key)

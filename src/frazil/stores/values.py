@@ -53,7 +53,6 @@ class Capabilities(Record):
     conditional: bool = True  # put and erase honour `expect`
     case_sensitive: bool = True  # "a" and "A" are two keys
     direct: bool = False  # the number of spans does not add to the cost of a fetch: the kernel reads files itself, or the values are in memory
-    appendable: bool = False  # put_many takes pieces that are appended to the old value (Pieces.append)
     streams: bool = False  # put_many takes a value that comes in parts (Pieces.parts)
     erases_prefixes: bool = False  # erase_many takes prefixes: "", and names that end in "/"
     conditions_seen: bool = True  # conditions are known to hold: the server has refused one, or there is no server
@@ -84,6 +83,7 @@ class Fetched(Record):
     rows      int64[n, 3], a row for each span: (blob, start, length) in `sources`, or MISSING as its blob
     version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is valid for `expect` while
                         this Fetched, which holds the object, is kept, and must not be remembered longer. None: no version may repeat
+    resume    what the store that made this answer needs beside it to continue it (continue_from)
     """
 
     sources: Sources
@@ -92,6 +92,7 @@ class Fetched(Record):
     sizes: Columns
     rows: Columns
     version_may_repeat: Sequence[bool] | None = None
+    resume: object = None
 
 
 PAGE: Final = 2**16  # rows of a page, where a listing starts again for each page
@@ -139,14 +140,12 @@ class Pieces(Record):
     """New values, put together from pieces: value i is rows[offsets[i]:offsets[i + 1]] of the sources, one after the other.
     Rows are resolved: 0 <= start, 0 <= length, inside their object.
 
-    append  each value is appended to the present one. Only for stores with the capability `appendable`
-    parts   the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
-            `streams`, and with ANY: no version is compared"""
+    parts  the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
+           `streams`, and with ANY: no version is compared"""
 
     sources: Sources
     rows: Columns
     offsets: Columns
-    append: bool = False
     parts: Iterator[bytes] | None = None
 
 
@@ -259,11 +258,21 @@ def mark_stale(status: list[int], versions: Sequence[Version | None], expect: Se
             status[i] = STALE
 
 
+def expecting(fetched: Fetched, spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    """An answer to a fetch without expected versions, as that to one with them."""
+    if expect is None:
+        return fetched
+    status, rows = list(fetched.status), fetched.rows.copy()
+    mark_stale(status, fetched.versions, expect)
+    rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0
+    return fetched._replace(status=status, rows=rows)
+
+
 def continued(before: Fetched, kind: type[T]) -> T:
-    """The buffers of an answer that a fetch continues, which know how. Raises InvalidInputError for the answer of another store."""
-    if not isinstance(before.sources.buffers, kind):
+    """`resume` of an answer that a fetch continues. Raises InvalidInputError for the answer of another store."""
+    if not isinstance(before.resume, kind):
         raise InvalidInputError("the Fetched to hold came from another store")
-    return before.sources.buffers
+    return before.resume
 
 
 def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:

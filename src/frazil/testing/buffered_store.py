@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.stores.keys.names import is_prefix
-from frazil.stores.transfer.content import ResumableBuffers, as_buffers
+from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Version, continued
 from frazil.stores.wrappers import WrappedStore
@@ -34,7 +34,7 @@ class BufferedStore(WrappedStore):
         single_read: bool = False,
     ) -> Fetched:
         if continue_from is not None:
-            inner = continued(continue_from, ResumableBuffers).inner
+            inner = continued(continue_from, Fetched)
             return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
         pages = pages_of(len(names)) if single_read else ()
         return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)

@@ -116,8 +116,8 @@ class CodecTests:
         for codec, spec in self.make_cases():
             array = random_chunk(spec)
             if isinstance(codec, ArrayToArray):
-                made, expected = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
-                assert (made.shape, made.dtype) == (expected.shape, expected.dtype)
+                encoded, expected = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
+                assert (encoded.shape, encoded.dtype) == (expected.shape, expected.dtype)
                 assert len(expected.fill) == expected.dtype.itemsize
             elif isinstance(codec, ArrayToBytes):
                 codec.check(spec, "codecs[0]")

@@ -11,7 +11,7 @@ from frazil.testing.buffered_store import BufferedStore
 
 
 class Request(Record):
-    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (also a creation), "append", "erase" or "list"; nbytes: of the values in
+    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (also a creation), "erase" or "list"; nbytes: of the values in
     it."""
 
     operation: str
@@ -40,7 +40,7 @@ class CountingStore(BufferedStore):
 
     @property
     def bytes_written(self) -> int:
-        return sum(done.nbytes for done in self.requests if done.operation in {"put", "append"})
+        return sum(done.nbytes for done in self.requests if done.operation == "put")
 
     def clear(self) -> None:
         """Resets the counts."""
@@ -69,7 +69,7 @@ class CountingStore(BufferedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        self._count_written("append" if pieces.append else "put", names, pieces)
+        self._count_written("put", names, pieces)
         return super().put_many(names, pieces, expect)
 
     def _count_written(self, operation: str, names: Sequence[str], pieces: Pieces) -> None:

@@ -14,8 +14,8 @@ from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.testing.buffered_store import BufferedStore
 
-Operation = Literal["fetch", "put", "append", "erase", "list"]
-_OPERATIONS = ("fetch", "put", "append", "erase", "list")
+Operation = Literal["fetch", "put", "erase", "list"]
+_OPERATIONS = ("fetch", "put", "erase", "list")
 
 
 class StoreCall(Record):
@@ -93,7 +93,7 @@ class SlowStore(BufferedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        with self._call("append" if pieces.append else "put", len(names)):
+        with self._call("put", len(names)):
             return super().put_many(names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:

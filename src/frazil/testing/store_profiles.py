@@ -1,5 +1,5 @@
-"""The keys and values that the suites of stores use. A store that takes any key and any bytes needs no profile; a store of only a Zarr hierarchy, such as that of
-a repository's session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
+"""The keys and values that the suites of stores use. A store that takes any key and any bytes needs no profile; a store of only a Zarr hierarchy, such as that
+of a repository's session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
 
     class TestChunks(StoreTests):
         profile = CHUNK_KEYS
@@ -17,14 +17,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.stores.keys.listing import first_level, page_of, with_details
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, join_pieces, read_values
+from frazil.stores.transfer.content import join_pieces, read_values
 from frazil.stores.values import (
     ABSENT,
     ANY,
@@ -37,14 +37,11 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    continued,
     object_rows,
     pieces_of,
 )
 from frazil.stores.wrappers import WrappedStore
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
-
 
 _DOCUMENT: Final = "zarr.json"
 _MARK: Final = " "  # ends the names of nodes for whole keys: it sorts before "/", so that they come before the keys below a node of that name
@@ -63,8 +60,8 @@ class StoreProfile:
 
 
 class _ChunkProfile(StoreProfile):
-    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when needed,
-    and not listed."""
+    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when
+    needed, and not listed."""
 
     def over(self, store: Store) -> Store:
         return _OnChunks(store)
@@ -117,7 +114,7 @@ class _Over(WrappedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
+        return self.inner.capabilities._replace(streams=False, erases_prefixes=True)
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
@@ -219,10 +216,7 @@ class _OnDocuments(_Over):
         single_read: bool = False,
     ) -> Fetched:
         """Whole documents of `inner`, and the spans of their values."""
-        inner = None
-        if continue_from is not None:
-            assert isinstance(continue_from.sources.buffers, ResumableBuffers)
-            inner = continue_from.sources.buffers.inner
+        inner = None if continue_from is None else continued(continue_from, Fetched)
         keys = [self._inner_key(name) for name in names]
         whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
         fetched = self.inner.fetch(keys, whole, expect=expect, continue_from=inner)
@@ -231,9 +225,8 @@ class _OnDocuments(_Over):
         sizes = np.array(
             [len(value) if is_there else -1 for value, is_there in zip(values, found, strict=True)], np.int64
         )
-        buffers: list[SourceBuffer] = list(values)
         rows = object_rows(spans, fetched.status, sizes)
-        return fetched._replace(sources=Sources(None, ResumableBuffers(buffers, fetched)), sizes=sizes, rows=rows)
+        return fetched._replace(sources=Sources(None, values), sizes=sizes, rows=rows, resume=fetched)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -11,7 +11,6 @@ import numpy as np
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, pieces_of
 from frazil.stores.wrappers import read_only
@@ -295,17 +294,6 @@ class StoreWritingTests(StoreTestBase):
         buffer[:] = b"?"
         assert store.get("a") == b"01234567!"
 
-    def test_append_many(self) -> None:
-        store = self.filled(a=b"aa", b=b"bb", c=b"cc")
-        fetched = store.fetch(["c"], WHOLE)
-        piece, first, _ = fetched.rows[0].tolist()  # the value may be a part of the blob that the store returns
-        files, buffers = fetched.sources
-        rows = columns((piece, first, 1), (piece, first + 1, 1), (-1 - len(buffers), 0, 2))
-        pieces = Pieces(Sources(files, [*buffers, b"!?"]), rows, np.array([0, 2, 2, 3]))
-        answers = append_many(store, ["a", "b", "new"], pieces, [ANY] * 3)
-        assert not any(isinstance(answer, Changed) for answer in answers)
-        assert [store.get(key) for key in ("a", "b", "c", "new")] == [b"aacc", b"bb", b"cc", b"!?"]
-
     def test_conditional_append(self) -> None:
         store = self.filled(a=b"1")
         if not store.capabilities.conditional:
@@ -414,7 +402,6 @@ class StoreWritingTests(StoreTestBase):
             lambda: store.erase_prefix(""),
             lambda: store.put_many(["a"], pieces_of([b"2"]), [ANY]),
             lambda: store.append("a", b"2"),
-            lambda: append_many(store, ["a"], pieces_of([b"2"]), [ANY]),
             lambda: store.erase_many(["a"], [ANY]),
             lambda: store.copy_in(["b"], store, ["a"], shares=True),
             lambda: store.copy_in(["b"], inner, ["a"]),

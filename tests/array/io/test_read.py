@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.codecs.compiled_chain import decode_chunks
+from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.errors import ChunkDecodeError, DataError
 from frazil.stores import LocalStore
 from frazil.stores.wrappers import WrappedStore

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.array.io.scheduler import Budget, Cost, Scheduler, Task
+from frazil.array.io.scheduler import Budget, Scheduler, Task
 from frazil.errors import StoreError
 from frazil.runtime import Runtime
 from frazil.stores.values import Columns
@@ -120,12 +120,12 @@ def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
 def acting(act: Callable[[int], object], numbers: Iterable[int]) -> Iterator[Task]:
     """A task for each number, with one stage."""
 
-    def stages(number: int) -> Iterator[Cost]:
+    def stages(number: int) -> Iterator[int]:
         act(number)
         return iter(())
 
     for number in numbers:
-        yield Task(None, Cost(), lambda _, number=number: stages(number))  # type: ignore[misc]
+        yield Task(None, 0, lambda _, number=number: stages(number))  # type: ignore[misc]
 
 
 def scheduler(workers: int, limit: int = 100) -> Scheduler:
@@ -156,17 +156,17 @@ def test_stages_of_many_tasks_stay_within_the_budget() -> None:
     most = 0
     lock = threading.Lock()
 
-    def stages(number: int) -> Iterator[Cost]:
+    def stages(number: int) -> Iterator[int]:
         nonlocal most
-        for cost in (Cost(5), Cost(5, 10, 10, 10), Cost(5, 20)):
+        for cost in (5, 35, 25):
             with lock:
-                held[number] = cost.nbytes
+                held[number] = cost
                 most = max(most, sum(held.values()))
             yield cost
         with lock:
             del held[number]
 
-    tasks = (Task(None, Cost(5), lambda _, i=i: stages(i)) for i in range(100))  # type: ignore[misc]
+    tasks = (Task(None, 5, lambda _, i=i: stages(i)) for i in range(100))  # type: ignore[misc]
     scheduler(8, 100).run(tasks)
     assert not held
     assert most <= 100 + 35, "what is counted here before it is admitted"
@@ -197,18 +197,18 @@ def test_an_error_in_any_stage_ends_all_tasks(stage: int, error: BaseException) 
     begun: list[int] = []
     ended: list[int] = []
 
-    def stages(number: int) -> Iterator[Cost]:
+    def stages(number: int) -> Iterator[int]:
         begun.append(number)
         try:
             for at in range(3):
                 if number == 5 and at == stage:
                     raise error
-                yield Cost(at)
+                yield at
         finally:
             ended.append(number)
 
     numbers = count()
-    tasks = (Task(None, Cost(), lambda _, i=i: stages(i)) for i in numbers)  # type: ignore[misc]
+    tasks = (Task(None, 0, lambda _, i=i: stages(i)) for i in numbers)  # type: ignore[misc]
     with pytest.raises(type(error)) as caught:
         scheduler(4).run(tasks)
     assert caught.value is error
@@ -250,7 +250,7 @@ def test_an_interrupt_of_the_one_who_waits() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         done.append(number)
 
-    tasks = (task._replace(cost=Cost(decoded=50 if i < 2 else 100)) for i, task in enumerate(acting(act, numbers())))
+    tasks = (task._replace(cost=50 if i < 2 else 100) for i, task in enumerate(acting(act, numbers())))
     with pytest.raises(KeyboardInterrupt):
         scheduler(2).run(tasks)
     assert 1 <= len(done) <= 2, "what had begun was waited for"
@@ -282,13 +282,13 @@ def test_without_further_threads_the_caller_runs_all_tasks(monkeypatch: pytest.M
 def test_a_task_that_lacks_files_is_done_in_halves(direct: bool) -> None:
     done: list[list[int]] = []
 
-    def stages(rows: Columns | None) -> Iterator[Cost]:
+    def stages(rows: Columns | None) -> Iterator[int]:
         assert rows is not None
-        yield Cost()
+        yield 0
         if len(rows) > 3:
             raise StoreError("too many", errno=EMFILE)
         done.append(rows.tolist())
 
-    tasks = [Task(np.arange(low, low + 10), Cost(), stages) for low in range(0, 50, 10)]
+    tasks = [Task(np.arange(low, low + 10), 0, stages) for low in range(0, 50, 10)]
     Scheduler(Runtime(), direct=direct).run(iter(tasks))
     assert sorted(row for rows in done for row in rows) == list(range(50))

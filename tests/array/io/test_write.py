@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil import _kernel
-from frazil.codecs.compiled_chain import Encoded
+from frazil.codecs.chain.compiled_chain import Encoded
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.stores import LocalStore, MemoryStore

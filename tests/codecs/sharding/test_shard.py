@@ -10,7 +10,7 @@ from tests.strategies import index_chains
 
 from frazil import _kernel
 from frazil.codecs import Bytes, Codec, ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.sharding.shard import (
     Columns,
     InnerChunks,

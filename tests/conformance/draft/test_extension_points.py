@@ -221,7 +221,7 @@ def test_errors_of_an_encoding_of_the_user_name_the_key() -> None:
     root = frazil.create_group(
         store, zarr_format="draft", entry_point={"metadata_encoding": PACKED_ENCODING}, registry=REGISTRY
     )
-    for value, words in ((b"JSON", "begins with PACK"), (b"PACK", "could not decode a document")):
+    for value, words in ((b"JSON", "begins with PACK"), (b"PACK", "failed with ")):
         store.set("meta/x.array.bin", value)
         with pytest.raises(MetadataError, match=words) as caught:
             root["x"]

@@ -1,4 +1,5 @@
-"""Chunk files that branches or tags lead to are missing: the existing ones may only look unreachable, so a collection touches nothing until the loss is accepted."""
+"""Chunk files that branches or tags lead to are missing: the existing ones may only look unreachable, so a collection touches nothing until the loss is
+accepted."""
 
 from __future__ import annotations
 

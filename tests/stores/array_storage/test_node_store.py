@@ -20,7 +20,6 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.content import read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE, pieces_of
 
@@ -352,7 +351,7 @@ def test_a_session_for_reading() -> None:
         lambda: store.erase_prefix(""),
         lambda: store.put_many(["a/c/0"], pieces_of([b""]), [ANY]),
         lambda: store.erase_many(["a/c/0"], [ANY]),
-        lambda: append_many(store, ["a/c/0"], pieces_of([b""]), [ANY]),
+        lambda: store.append("a/c/0", b""),
     ):
         with pytest.raises(ReadOnlyError):
             call()

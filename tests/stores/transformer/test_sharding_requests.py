@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,6 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
-from frazil.stores.transfer.append import append_by_put
 from frazil.stores.values import Columns, pieces_of
 from frazil.testing import CountingStore
 from frazil.testing.checks import refusal
@@ -29,10 +28,10 @@ from frazil.testing.checks import refusal
 INDEX = 4 * 16
 
 
-def below(writing: Literal["rebuild", "append"] = "rebuild") -> tuple[CountingStore, ShardingStore]:
+def below() -> tuple[CountingStore, ShardingStore]:
     """Shards of 2 x 2 chunks of 10 bytes: c0/0 has all of them, c0/1 two, c1/0 one."""
     inner = CountingStore(MemoryStore())
-    store = ShardingStore(inner, "d/", DraftKeys(), [2, 2], writing=writing)
+    store = ShardingStore(inner, "d/", DraftKeys(), [2, 2])
     for key in ("0/0", "0/1", "1/0", "1/1", "0/2", "1/3", "3/1"):
         store.set(f"d/c{key}", key.encode() + b"....___")
     inner.clear()
@@ -98,14 +97,6 @@ def test_rebuilding_reads_the_kept_chunks() -> None:
     assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 30), ("put", "d/c0/0", 33 + INDEX)]
 
 
-def test_appending_reads_the_index_alone() -> None:
-    inner, store = below("append")
-    store.set("d/c0/0", b"new")
-    assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("append", "d/c0/0", 3 + INDEX)]
-    inner.clear()
-    assert [store.get(f"d/c{key}") for key in ("0/0", "0/1", "1/1")] == [b"new", b"0/1....___", b"1/1....___"]
-
-
 class Published(WrappedStore):
     """Records the pieces that are put."""
 
@@ -118,37 +109,20 @@ class Published(WrappedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        if pieces.append:
-            return append_by_put(self, names, pieces, expect)
         self.pieces.append(pieces)
         return self.inner.put_many(names, pieces, expect)
 
 
-@pytest.mark.parametrize(("writing", "copied"), [("rebuild", 30), ("append", 40 + INDEX)])
-def test_old_bytes_of_files_are_copied_by_the_system(tmp_path: Path, writing: Any, copied: int) -> None:
+def test_old_bytes_of_files_are_copied_by_the_system(tmp_path: Path) -> None:
     """The unchanged part of a shard is passed as a part of the open old file; only the index was read."""
     inner = Published(LocalStore(tmp_path))
-    store = ShardingStore(inner, "d/", DraftKeys(), [2, 2], writing=writing)
+    store = ShardingStore(inner, "d/", DraftKeys(), [2, 2])
     store.put_many([f"d/c{i}/{j}" for i in (0, 1) for j in (0, 1)], pieces_of([b"0123456789"] * 4), [None] * 4)
     store.set("d/c0/1", b"new")
     rows = inner.pieces[-1].rows
-    assert rows[rows[:, 0] >= 0, 2].sum() == copied
+    assert rows[rows[:, 0] >= 0, 2].sum() == 30
     assert rows[rows[:, 0] < 0, 2].tolist() == [3, INDEX]
     assert [store.get(f"d/c{key}") for key in ("0/0", "0/1", "1/0")] == [b"0123456789", b"new", b"0123456789"]
-
-
-def test_a_shard_that_would_be_mostly_unused_is_rebuilt() -> None:
-    inner = CountingStore(MemoryStore())
-    store = ShardingStore(inner, "d/", DraftKeys(), [2, 2], writing="append")
-    for key in ("0/0", "0/1", "1/0", "1/1"):
-        store.set(f"d/c{key}", bytes(50_000))
-    sizes = []
-    for turn in range(20):
-        store.set("d/c0/1", bytes([turn]) * 50_000)
-        sizes.append(int(inner.sizes(["d/c0/0"])[0]))
-    assert 200_000 + INDEX in sizes, "now and then it is as small as can be"
-    assert max(sizes) <= 2 * (200_000 + INDEX) + 50_000 + INDEX
-    assert inner.count("append") > inner.count("put")
 
 
 def test_bad_partial_values_of_many_shards_change_nothing() -> None:

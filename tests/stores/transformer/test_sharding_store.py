@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.errors import FrazilError
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import (
@@ -26,15 +24,11 @@ from frazil.stores import (
     WrappedStore,
 )
 from frazil.stores.keys.listing import first_level, page_of, with_details
-from frazil.stores.operations.partial_access import PartialWriter, Writes
 from frazil.stores.values import Capabilities, Columns, Page, pieces_of
 from frazil.testing import CountingStore, StoreTests
 
-if TYPE_CHECKING:
-    pass
 
-
-class Numbered(WrappedStore, PartialWriter):
+class Numbered(WrappedStore):
     """Any key as that of a chunk: (n // 4, n % 4) for the nth key that was used. So the suite of all stores runs only on chunks."""
 
     __slots__ = ("numbers",)
@@ -87,16 +81,6 @@ class Numbered(WrappedStore, PartialWriter):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities._replace(erases_prefixes=False)
 
-    def write_parts(self, writes: Writes) -> None:
-        names = {self.chunk(key): key for key in writes}
-        try:
-            self.inner.set_partial_values(
-                [(self.chunk(key), start, value) for key, parts in writes.items() for start, value in parts]
-            )
-        except FrazilError as error:
-            error.key = names.get(error.key or "", error.key)
-            raise
-
 
 class TestPassingOn(StoreTests):
     """Keys that are not chunks."""
@@ -107,7 +91,7 @@ class TestPassingOn(StoreTests):
 
 class TestPassingOnInTheRoot(StoreTests):
     def make_store(self) -> Store:
-        return ShardingStore(MemoryStore(), "", DraftKeys(), [2, 2], writing="append")
+        return ShardingStore(MemoryStore(), "", DraftKeys(), [2, 2])
 
 
 class TestPassingOnFiles(StoreTests):
@@ -165,13 +149,6 @@ class TestOnChunks(OnChunks):
     __test__ = True
 
 
-class TestOnChunksAppending(OnChunks):
-    __test__ = True
-
-    def make_store(self) -> Store:
-        return Numbered(ShardingStore(MemoryStore(), "data/", DraftKeys(), [2, 2], writing="append"))
-
-
 class TestOnChunksOfFiles(OnChunks):
     __test__ = True
 
@@ -181,11 +158,6 @@ class TestOnChunksOfFiles(OnChunks):
 
     def make_inner(self) -> Store:
         return LocalStore(next(self.folders))
-
-
-class TestOnChunksOfFilesAppending(TestOnChunksOfFiles):
-    def make_store(self) -> Store:
-        return Numbered(ShardingStore(self.make_inner(), "data/", DraftKeys(), [2, 2], writing="append"))
 
 
 class TestOnStackedShards(OnChunks):

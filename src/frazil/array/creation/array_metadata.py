@@ -11,7 +11,7 @@ from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import check_sizes, compile_chain
+from frazil.codecs.chain.compilation import check_sizes, compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec, choice, resolve
 from frazil.codecs.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.codecs.registry import Registry

@@ -472,12 +472,10 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
     if not store.capabilities.erasable:
         raise already_there(location.store, path)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
-    versions_by_key = {
-        key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version
-    }
+    expect = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
-        orphans = [key for key in page if key in versions_by_key]
-        store.erase_many(orphans, [versions_by_key[key] for key in orphans])
+        orphans = [key for key in page if key in expect]
+        store.erase_many(orphans, [expect[key] for key in orphans])
 
 
 def already_there(store: Store, path: str) -> AlreadyExistsError:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.array.handle import Handle
 from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
-from frazil.array.tokens import Handle
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec

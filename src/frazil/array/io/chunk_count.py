@@ -83,10 +83,10 @@ class ChunkCount:
         return count
 
     def _below(self, depth: int, above: Shards, spans: Columns, outer: Columns, first: Columns) -> int:
-        level, storage = self._access.chain.levels[depth], self._access.storage
+        level = self._access.chain.levels[depth]
 
         def key(i: int) -> tuple[str | None, tuple[int, ...]]:
             chunk = first[i] // np.array(self._access.chain.inner_chunk.shape, np.int64)
-            return storage.locate(outer[i][None]).key(0), tuple(chunk.tolist())
+            return self._access.key(outer, i), tuple(chunk.tolist())
 
         return self._of_level(depth, shards_below(self._access, level, above.objects, spans, key), outer, first)

@@ -57,8 +57,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
         rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
         if rows is None or not len(rows):
             return rows is not None
-    assert rows is not None
-    raise shard_replaced(access, _key(access, batch, rows[:1], 0))
+    raise shard_replaced(access, access.key(_coordinates(batch, rows)))
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
@@ -171,7 +170,8 @@ class _Call:
     def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
         """The error for a shard that the kernel could not read."""
         located = self._files.located
-        key = located.key(shard) if located is not None else _key(self._access, self._batch, self._rows, shard)
+        coords = _coordinates(self._batch, self._rows)
+        key = self._access.key(coords, shard) if located is None else located.key(shard)
         if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
             return folder_there(self._access, key, tuple(chunk))
         error = failure(self._access, code, text, key, tuple(chunk))
@@ -229,7 +229,3 @@ def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
 
 def _coordinates(batch: Batch, rows: Columns | None) -> Columns:
     return batch.shards if rows is None else batch.shards[rows]
-
-
-def _key(access: Access, batch: Batch, rows: Columns | None, shard: int) -> str | None:
-    return access.storage.locate(np.ascontiguousarray(_coordinates(batch, rows)[shard : shard + 1])).key(0)

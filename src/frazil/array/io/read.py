@@ -16,7 +16,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
-from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
+from frazil.array.io.scheduler import Scheduler, Task, finish
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -39,13 +39,13 @@ from frazil.array.shards.shard_lookup import (
     replaced_since,
     walk,
 )
-from frazil.array.shards.shard_objects import StoredObjects
+from frazil.array.shards.shard_objects import StoredObjects, missing_rows
 from frazil.base.late import LateModule
 from frazil.base.record import Record
-from frazil.codecs.compiled_chain import decode_chunks
+from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
-from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Fetched, Sources, Version
@@ -64,11 +64,9 @@ Out: TypeAlias = "NDArray[np.generic]"
 
 
 class Target(Record):
-    """The target of a read. out: the caller's memory, of the array's dtype, any strides; fill: CompiledArray.fill, for missing chunks; kernel:
-    Scheduler.kernel."""
+    """The target of a read. out: the caller's memory, of the array's dtype, any strides; kernel: Scheduler.kernel."""
 
     out: Out
-    fill: Out
     kernel: AbstractContextManager[object]
 
 
@@ -114,31 +112,29 @@ def read_selection(
     plans: Plans,
     selection: BoxSelection | PointSelection,
     dtype: np.dtype[np.generic],
-    fill: Out,
     out: Out | None,
 ) -> Out:
     """The values of a selection; in `out`, where it is given.
 
-    plans: of a selection, one for each shape of chunks, each with the access to these chunks;  fill: CompiledArray.fill. Raises InvalidInputError for an
-    unsuitable `out`; as `read`."""
+    plans: of a selection, one for each shape of chunks, each with the access to these chunks. Raises InvalidInputError for an unsuitable `out`; as `read`."""
     shape, path = selection.result_shape, access.path or "/"
     if out is not None:
         check_out(out, shape, dtype, path)
     if access.variable is None:
         values = _empty(shape, dtype, path) if out is None else out
-        _read_to(access, plans, selection, fill, values)
+        _read_to(access, plans, selection, values)
         return values
     if isinstance(selection, BoxSelection) and selection_parts.is_divided(access, selection):
         values = _empty(shape, dtype, path) if out is None else out
 
         def put(part: BoxSelection) -> Callable[[Out], object]:
-            elements, heap = _read_elements(access, plans, part, fill)
+            elements, heap = _read_elements(access, plans, part)
             return partial(data_type.put_values, elements, heap)
 
         data_type = access.variable.data_type
         _read_parts(access, selection, put, selection.out_view(values))
         return values
-    elements, heap = _read_elements(access, plans, selection, fill)
+    elements, heap = _read_elements(access, plans, selection)
     if out is None:
         return access.variable.data_type.values_of(elements, heap)
     access.variable.data_type.put_values(elements, heap, out)
@@ -150,8 +146,8 @@ def _read_parts(
 ) -> None:
     """Reads part by part (selection_parts.py) into `out`, which has the order of selection.out_view.
 
-    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
-          by one thread at a time, so this is the only way to use other cores meanwhile"""
+    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings
+          is used by one thread at a time, so this is the only way to use other cores meanwhile"""
     begin, putting = 0, None
     with nullcontext() if access.runtime.checked().threads == 1 else _one_thread() as other:
         for part in selection_parts.parts_of(access, selection):
@@ -177,9 +173,7 @@ def _one_thread() -> AbstractContextManager[ThreadPoolExecutor | None]:
     return ThreadPoolExecutor(1, "frazil strings")
 
 
-def _read_elements(
-    access: Access, plans: Plans, selection: BoxSelection | PointSelection, fill: Out
-) -> tuple[Out, Heap]:
+def _read_elements(access: Access, plans: Plans, selection: BoxSelection | PointSelection) -> tuple[Out, Heap]:
     """Reads the views of elements of variable length, and the heap that they point into."""
     variable = access.variable
     assert variable is not None, "others are read where they belong"
@@ -188,7 +182,7 @@ def _read_elements(
     bound = access.with_heap(elements)
     heap = bound.chain.inner_chunk.heap
     assert heap is not None, "with_heap"
-    _read_to(bound, plans, selection, fill, elements)
+    _read_to(bound, plans, selection, elements)
     return elements, heap
 
 
@@ -223,27 +217,21 @@ def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], pat
         )
 
 
-def _read_to(
-    access: Access,
-    plans: Plans,
-    selection: BoxSelection | PointSelection,
-    fill: Out,
-    out: Out,
-) -> None:
+def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelection, out: Out) -> None:
     view = selection.out_view(out)
     target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
     for shaped, plan in plans(selection, access):
-        read(shaped, plan, target, fill)
+        read(shaped, plan, target)
     if view is None:
         out[...] = target.reshape(out.shape)
 
 
-def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: Out) -> None:
+def read(access: Access, plan: BoxPlan | PointPlan, out: Out) -> None:
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
     scheduler = Scheduler(access.runtime, direct=access.storage.direct)
-    scheduler.run(_tasks(access, plan, Target(out, fill, scheduler.kernel), scheduler.task_bytes))
+    scheduler.run(_tasks(access, plan, Target(out, scheduler.kernel), scheduler.task_bytes))
 
 
 def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
@@ -256,7 +244,7 @@ def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: in
         if not batch.part:
             shared = SharedIndex() if batch.parts > 1 else None
         if by_kernel:
-            yield Task(None, Cost(), partial(_read_batch, access, target, batch, shared, nbytes))
+            yield Task(None, 0, partial(_read_batch, access, target, batch, shared, nbytes))
         else:
             yield from _general_tasks(access, target, batch, shared, nbytes)
 
@@ -271,13 +259,13 @@ def _general_tasks(
     most, index = shards_per_task(access, nbytes), index_bytes(access)
     for low in range(0, batch.shard_count, most):
         rows = np.arange(low, min(low + most, batch.shard_count))
-        cost = Cost(0 if batch.part else index * len(rows))
+        cost = 0 if batch.part else index * len(rows)
         yield Task(rows, cost, partial(_read_shards, access, target, batch, shared))
 
 
 def _read_batch(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int, _rows: Columns | None
-) -> Iterator[Cost]:
+) -> Iterator[int]:
     """Reads files of a local disk, with one call of the kernel if it can read them all."""
     if not read_with_kernel(access, batch, target.out):
         for task in _general_tasks(access, target, batch, shared, nbytes):
@@ -285,7 +273,7 @@ def _read_batch(
     return iter(())
 
 
-def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[Cost]:
+def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[int]:
     """Reads chunks of an array without shards: the kernel opens, reads and decodes each; a missing chunk gives the fill value. Objects that chunks share stay
     open while all are read, so their number is limited."""
     located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
@@ -308,30 +296,30 @@ def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chu
         raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
-def _fill(target: Target, batch: Batch, rows: Columns) -> None:
+def _fill(access: Access, target: Target, batch: Batch, rows: Columns) -> None:
     """Fills the selected elements in missing shards."""
-    for i in range(len(rows)):
-        index = batch.result_index(int(rows[i])) if isinstance(batch, BoxBatch) else batch.result_index(rows[i : i + 1])
-        target.out[index] = target.fill
+    if len(rows):
+        chunks = batch.chunks(rows)
+        for i, code, text in decode(access, target, Sources(None, ()), missing_rows(chunks.count), None, chunks):
+            raise failure(access, code, text, None, chunk_of(chunks, i))
 
 
 def _read_shards(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns | None
-) -> Iterator[Cost]:
+) -> Iterator[int]:
     """Reads shards: first the indexes that are not remembered, then the selected inner chunks of all; shards that were replaced meanwhile are planned again."""
     assert rows is not None
     for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
         if found:
-            costs = [read_cost(access, shards.first, shards.chunks) for shards in found]
-            yield Cost(*map(sum, zip(*costs, strict=True)))
+            yield sum([read_cost(access, shards.first, shards.chunks) for shards in found])
         for shards in found:
             stale += _read_found(access, target, shards)
         if not stale:
             return
         rows, shared = np.array(sorted(stale), np.int64), None
         del found
-    raise shard_replaced(access, access.storage.locate(batch.shards[rows[:1]]).key(0))
+    raise shard_replaced(access, access.key(batch.shards[rows[:1]]))
 
 
 def _find(
@@ -343,7 +331,7 @@ def _find(
         return _find_all(access, target, batch, rows, located)
     with shared.lock:
         if shared.missing:
-            _fill(target, batch, rows)
+            _fill(access, target, batch, rows)
             return [], []
         if shared.slot is not None:
             return [_remembered(access, batch, rows, located, [shared.slot])], []
@@ -406,7 +394,7 @@ def _fetch(
     objects, spans, (tables, slot) = opened.shards
     exists = spans[:, 1] >= 0
     present = np.flatnonzero(exists)
-    _fill(target, batch, rows[~exists])
+    _fill(access, target, batch, rows[~exists])
     if not len(present):
         return [], []
     names = index_names(access, batch.shards[rows], located)
@@ -439,7 +427,7 @@ def _read_inner_chunks(
     expect: Sequence[Version | None],
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
-    steps, spans = walk(access, chunks, located, first)
+    steps, spans = walk(access, chunks, located.key, first)
     sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files
     watched = located.expected_objects(expect) if compares else None

@@ -30,34 +30,16 @@ _CALL_BYTES: Final = 2**26  # decoded by one call of the kernel, which cannot be
 _NO_LOCK: Final = nullcontext()
 
 
-class Cost(Record):
-    """Bytes that a task holds in addition to the result.
-
-    indexes  shard indexes, encoded and parsed
-    fetched  encoded bytes that are fetched, with the gaps between them
-    carried  encoded bytes of inner chunks that a write keeps
-    decoded  decoded chunks, or chunks to encode, and the columns of the plan"""
-
-    indexes: int = 0
-    fetched: int = 0
-    carried: int = 0
-    decoded: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self.indexes + self.fetched + self.carried + self.decoded
-
-
 class Task(Record):
     """Whole shards, or a batch of chunks without shards.
 
     rows    int64[k]: of a batch; None where the task cannot be divided
-    cost    of its first stage
+    cost    of its first stage: the bytes that it holds in addition to the result
     stages  stages(rows): an iterator that runs one stage at each step, and then yields the whole cost of the next; it may be restarted, with fewer rows"""
 
     rows: Columns | None
-    cost: Cost
-    stages: Callable[[Columns | None], Iterator[Cost]]
+    cost: int
+    stages: Callable[[Columns | None], Iterator[int]]
 
 
 class Budget:
@@ -163,7 +145,7 @@ class _Begun(Record):
     number: int
     task: Task
     nbytes: int
-    stages: Iterator[Cost] | None
+    stages: Iterator[int] | None
 
 
 class _Run:
@@ -241,16 +223,16 @@ class _Run:
                 if task is None:
                     if not self._waiting:
                         return None
-                elif len(self._waiting) < self._workers and self._budget.begin(self._begun, task.cost.nbytes):
+                elif len(self._waiting) < self._workers and self._budget.begin(self._begun, task.cost):
                     self._next = None
                     self._begun += 1
-                    return _Begun(self._begun - 1, task, task.cost.nbytes, None)
+                    return _Begun(self._begun - 1, task, task.cost, None)
                 self._changed.wait()
             return None
 
     def _step(self, begun: _Begun) -> None:
         number, task, _, stages = begun
-        cost: Cost | None = None
+        cost: int | None = None
         try:
             stages = stages or task.stages(task.rows)
             cost = next(stages, None)
@@ -263,7 +245,7 @@ class _Run:
                 self._budget.end(number)
             else:
                 self._budget.wait(number)
-                self._waiting[number] = _Begun(number, task, cost.nbytes, stages)
+                self._waiting[number] = _Begun(number, task, cost, stages)
             self._changed.notify_all()
 
 

@@ -5,6 +5,7 @@ encoded_chunks.py holds encoded inner chunks; io/write.py assembles and publishe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from threading import Condition, get_ident
 from types import TracebackType
@@ -19,7 +20,7 @@ from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
 from frazil.array.shards.shard_lookup import Chunks
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.codecs.compiled_chain import encode_chunks
+from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
 from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
 from frazil.stores.local.local_store import LocalStore
@@ -188,7 +189,7 @@ class ShardWriter:
             encoded.add(_numbers(access, chunks).tolist(), result.rows, result.buffers)
 
     def _key(self) -> str | None:
-        return self._access.storage.locate(np.array([self._shard], np.int64)).key(0)
+        return self._access.key(np.array([self._shard], np.int64))
 
     # --- publishing ----------------------------------------------------------------------------------------------------------------
 
@@ -219,20 +220,13 @@ class ShardWriter:
 
         whole = len(numbers) == prod(self._counts)
         shape = self._lengths if whole and cut else None
-        publish_encoded(access, plan, _Written(access, encoded), confirm, whole=whole, shape=shape)
+        publish_encoded(access, plan, partial(_rows, access, encoded), confirm, whole=whole, shape=shape)
 
 
-class _Written:
-    """The inner chunks that were written, for io/write.py."""
-
-    __slots__ = ("_access", "_encoded")
-
-    def __init__(self, access: Access, encoded: EncodedChunks) -> None:
-        self._access, self._encoded = access, encoded
-
-    def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
-        rows, order, buffers = self._encoded.columns(_numbers(self._access, chunks))
-        return blobs.add(Sources(None, buffers), rows), order
+def _rows(access: Access, encoded: EncodedChunks, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
+    """As write_parts.EncodedSource."""
+    rows, order, buffers = encoded.columns(_numbers(access, chunks))
+    return blobs.add(Sources(None, buffers), rows), order
 
 
 def _numbers(access: Access, chunks: Chunks) -> Columns:

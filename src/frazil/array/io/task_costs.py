@@ -1,4 +1,6 @@
-"""The costs of tasks in bytes: first estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the budget."""
+"""The costs of tasks: the bytes that they hold beside the result, which are shard indexes, encoded bytes that are fetched (with the gaps between them) or kept,
+decoded chunks, and columns of the plan. First estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the
+budget."""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.array.io.scheduler import Cost
 from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
 
 if TYPE_CHECKING:
@@ -48,19 +49,19 @@ def shards_per_task(access: Access, nbytes: int, *, carried: bool = False) -> in
     return max(1, min(OPEN_OBJECTS, nbytes // each))
 
 
-def read_chunks_cost(access: Access, count: int) -> Cost:
+def read_chunks_cost(access: Access, count: int) -> int:
     """The most that reading chunks that are objects of their own costs."""
-    return Cost(0, 0 if access.storage.direct else count * access.chain.inner_chunk.nbytes, 0, count * _decoded(access))
+    return (0 if access.storage.direct else count * access.chain.inner_chunk.nbytes) + count * _decoded(access)
 
 
-def write_chunks_cost(access: Access, count: int, *, merges: bool = False) -> Cost:
+def write_chunks_cost(access: Access, count: int, *, merges: bool = False) -> int:
     """The cost of writing chunks, or inner chunks of shards that are written whole. merges: the old ones are fetched, too.
 
     With requests, a copy of encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all is
     encoded."""
     nbytes = count * access.chain.inner_chunk.nbytes
     copied = _copied(access, nbytes, count) if 4 * nbytes <= access.runtime.bytes_in_flight else 0
-    return Cost(0, 0, nbytes if merges else 0, nbytes + copied + count * INNER_CHUNK_BYTES)
+    return (2 if merges else 1) * nbytes + copied + count * INNER_CHUNK_BYTES
 
 
 def _copied(access: Access, nbytes: int, pieces: int) -> int:
@@ -75,7 +76,7 @@ def _decoded(access: Access) -> int:
     return INNER_CHUNK_BYTES + (0 if access.chain.inner_chunk.stage is None else access.chain.inner_chunk.nbytes)
 
 
-def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
+def read_cost(access: Access, first: Step, chunks: Chunks) -> int:
     """The cost of reading inner chunks whose outermost indexes are in memory. In nested shards the inner shards are counted whole."""
     fetched = 0
     if not access.storage.direct and access.chain.levels[0].addressable:
@@ -83,10 +84,10 @@ def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
         merged = merge_spans(spans[spans[:, 1] >= 0])
         lengths = spans[:, 2] if merged is None else merged.spans[:, 2]
         fetched = int(np.maximum(lengths, 0).sum())
-    return Cost(len(first.shards.spans) * index_bytes(access), fetched, 0, chunks.count * _decoded(access))
+    return len(first.shards.spans) * index_bytes(access) + fetched + chunks.count * _decoded(access)
 
 
-def write_cost(access: Access, opened: Opened, count: int) -> Cost:
+def write_cost(access: Access, opened: Opened, count: int) -> int:
     """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, those of them that
     are copied to be sent, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
     levels, spans = access.chain.levels, opened.shards.spans
@@ -95,15 +96,15 @@ def write_cost(access: Access, opened: Opened, count: int) -> Cost:
     assembled = 0 if len(levels) == 1 and levels[0].addressable else carried + int(exists.sum()) * shard_bytes(access)
     indexes = len(exists) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
     copied = _copied(access, carried, count + len(exists)) + min(carried // 4, _CLIENT_BYTES)
-    return Cost(indexes, 0, carried + copied, assembled + write_chunks_cost(access, count).decoded)
+    return indexes + carried + copied + assembled + write_chunks_cost(access, count)
 
 
-def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
+def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> int:
     """The cost of publishing pieces of `blobs`: with requests, all are in memory, and some are copied."""
     if access.storage.direct:
-        return Cost()
+        return 0
     ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))[pieces.offsets]
     values, nbytes = np.diff(ends), int(ends[-1])
     in_parts = int(np.minimum(values[values >= MULTIPART], IN_PARTS).sum())
     copied = nbytes if access.storage.joins else short_bytes(pieces) + in_parts
-    return Cost(0, 0, blobs.nbytes, copied + min(nbytes // 4, _CLIENT_BYTES))
+    return blobs.nbytes + copied + min(nbytes // 4, _CLIENT_BYTES)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.read import chunk_of
-from frazil.array.io.scheduler import Cost, Scheduler, Task
+from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -35,14 +34,14 @@ from frazil.array.io.task_costs import (
     write_cost,
 )
 from frazil.array.io.write_parts import EncodedSource, Part, Source, Values, parts_of
-from frazil.array.shards.shard_assembly import Call, assembled, keep, outer_values, touched
+from frazil.array.shards.shard_assembly import Call, Kept, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
     Batch,
     Chunks,
-    Keyed,
+    KeyOf,
     Opened,
     Shards,
-    Unlocated,
+    Step,
     fetch_indexes,
     first_step,
     index_names,
@@ -52,7 +51,7 @@ from frazil.array.shards.shard_lookup import (
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
 from frazil.base.late import LateModule
-from frazil.codecs.compiled_chain import encode_chunks
+from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
@@ -154,14 +153,14 @@ def _tasks(
             for low in range(0, len(rows), most):
                 some = rows[low : low + most]
                 if sharded and not part.whole:
-                    cost = Cost(index_bytes(access) * len(some))
+                    cost = index_bytes(access) * len(some)
                 else:
                     cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), merges=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
 
 
-def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
+def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[int]:
     """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
     assert rows is not None
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
@@ -184,9 +183,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     )
 
 
-Attempt = Generator[
-    Cost, None, list[int]
-]  # yields its cost from then on; returns the rows that another writer replaced meanwhile
+Attempt = Generator[int, None, list[int]]  # yields its cost from then on; returns the rows that another writer replaced
 
 
 def _run_attempt(attempt: Attempt) -> list[int]:
@@ -254,10 +251,9 @@ def _publish_chunks(
     coords = batch.shards[rows]
     chunks = batch.chunks(rows)
     blobs, old = BlobTable(), None
-    keyed: Keyed = Unlocated(access, coords)
-    expect = versions
+    expect, key_of = versions, partial(access.key, coords)
     if expect is None:
-        keyed = located = access.storage.locate(coords)
+        located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
         spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
         fetched = access.storage.fetch(located, spans)
@@ -267,7 +263,7 @@ def _publish_chunks(
     keep_fill = keep_fill or access.stores_fill
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, chunks.count], np.int64)
-    values = encode(access, chunks, source, blobs, old, groups, keyed, keep_fill=keep_fill)
+    values = encode(access, chunks, source, blobs, old, groups, key_of, keep_fill=keep_fill)
     stored, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(blobs.sources, np.ascontiguousarray(values[stored]), np.arange(len(stored) + 1, dtype=np.int64))
     yield publish_cost(access, blobs, pieces)
@@ -292,7 +288,7 @@ def _publish_shards(
     nowhere = np.full((len(rows), 3), -1, np.int64)
     none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
     shards = Shards(MemoryObjects(()), nowhere, StackedIndex(none, nowhere[:, 0]))
-    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), shards, expect, source)
+    changed = yield from _replace_shards(access, batch, rows, partial(access.key, coords), shards, expect, source)
     if access.indexes is not None and access.indexes.by_coordinates:
         access.indexes.drop(map(tuple, coords.tolist()))
     return changed
@@ -305,7 +301,7 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
     if not whole and source.encoded is None and access.options.shard_writes == "append":
         chunks = batch.chunks(rows)
         yield write_chunks_cost(access, chunks.count)
-        encoded = partial(encode, access, chunks, source, old=None, groups=chunks.offsets, keyed=located)
+        encoded = partial(encode, access, chunks, source, old=None, groups=chunks.offsets, key_of=located.key)
         answers = shard_append.append_remembered(access, chunks, coords, located.names, encoded, source.confirm)
         if answers is not None:
             return (yield from _replace_others(access, batch, rows, source, *answers))
@@ -318,7 +314,7 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
             for version, slot in zip(opened.versions, opened.shards.indexes.slot.tolist(), strict=True)
         ]
         if whole or access.options.shard_writes == "rewrite":
-            changed = yield from _replace_shards(access, batch, rows, located, opened.shards, expect, source)
+            changed = yield from _replace_shards(access, batch, rows, located.key, opened.shards, expect, source)
         else:
             return (yield from _change_in_place(access, batch, rows, located, opened, source))
         if access.indexes is not None:  # a stale index would cost the next read a request
@@ -334,10 +330,8 @@ def _change_in_place(
     access: Access, batch: Batch, rows: Columns, located: Located, opened: Opened, source: Source
 ) -> Attempt:
     """Changes shards in place where possible; as _change_shards."""
-    chunks = batch.chunks(rows)
-    objects, sizes, (stacked, slot) = opened.shards.objects, opened.shards.spans[:, 2], opened.shards.indexes
-    first = first_step(access, chunks, opened.shards, np.arange(len(rows)))
-    steps, spans = walk(access, chunks, located, first)
+    chunks, (steps, spans) = _walk_to(access, batch, rows, located.key, opened.shards)
+    sizes, (stacked, slot) = opened.shards.spans[:, 2], opened.shards.indexes
     group, number = touched(steps, 0)
     worth = shard_append.is_worth_appending(access, sizes, opened.versions, stacked, slot, group, number)
     if not worth.all():  # shards not worth it are replaced; the others are looked up again
@@ -347,21 +341,16 @@ def _change_in_place(
                 again = yield from _change_shards(access, batch, rows[some], source, whole=whole)
                 changed += some[again].tolist()
         return sorted(changed)
-    spans[chunks.whole() if source.encoded is None else slice(None)] = -1
-    blobs, order = BlobTable(), None
-    retained = keep(steps, spans, blobs)
-    if objects.stale:
+    encoded = _encode_inner(
+        access, chunks, steps, spans, located.key, source, keep_fill=access.options.shard_writes == "in_place"
+    )
+    if encoded is None:
         return list(range(len(rows)))
-    appends = access.options.shard_writes == "append"
-    if source.encoded is None:
-        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, located, keep_fill=not appends)
-    else:
-        values, order = source.encoded.rows(chunks, blobs)
-    values = outer_values(Call(access, steps, chunks, located, blobs, order), values, retained)
+    values = outer_values(*encoded)
     if source.confirm is not None:
         source.confirm()
     shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
-    answers = shard_append.change_chunks(access, shards, group, number, values, blobs.buffers)
+    answers = shard_append.change_chunks(access, shards, group, number, values, encoded[0].blobs.buffers)
     return (yield from _replace_others(access, batch, rows, source, *answers))
 
 
@@ -379,29 +368,53 @@ def _replace_shards(
     access: Access,
     batch: Batch,
     rows: Columns,
-    keyed: Keyed,
+    key_of: KeyOf,
     shards: Shards,
     expect: Sequence[Version | None],
     source: Source,
 ) -> Attempt:
-    chunks = batch.chunks(rows)
-    first = first_step(access, chunks, shards, np.arange(len(rows)))
-    steps, spans = walk(access, chunks, keyed, first)
-    spans[chunks.whole() if source.encoded is None else slice(None)] = -1
-    blobs, order = BlobTable(), None
-    retained = keep(steps, spans, blobs)
-    if shards.objects.stale:  # the kept inner chunks would be of another version
+    chunks, (steps, spans) = _walk_to(access, batch, rows, key_of, shards)
+    encoded = _encode_inner(access, chunks, steps, spans, key_of, source)
+    if encoded is None:
         return list(range(len(rows)))
-    if source.encoded is None:
-        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, keyed)
-    else:
-        values, order = source.encoded.rows(chunks, blobs)
-    has_chunks, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, retained)
+    has_chunks, pieces = assembled(*encoded)
     present, empty = np.flatnonzero(has_chunks), np.flatnonzero(~has_chunks)
-    yield publish_cost(access, blobs, pieces)
+    yield publish_cost(access, encoded[0].blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], pieces, present, empty, expect)
+
+
+def _walk_to(
+    access: Access, batch: Batch, rows: Columns, key_of: KeyOf, shards: Shards
+) -> tuple[Chunks, tuple[list[Step], Columns]]:
+    """The inner chunks that are written in shards, and where the old ones are, as from `walk`."""
+    chunks = batch.chunks(rows)
+    return chunks, walk(access, chunks, key_of, first_step(access, chunks, shards, np.arange(len(rows))))
+
+
+def _encode_inner(
+    access: Access,
+    chunks: Chunks,
+    steps: list[Step],
+    spans: Columns,
+    key_of: KeyOf,
+    source: Source,
+    *,
+    keep_fill: bool = False,
+) -> tuple[Call, Columns, Kept] | None:
+    """The new inner chunks and those that are kept, as `assembled` takes them; None where an object has another version by now, so that the kept ones would be
+    of that."""
+    spans[chunks.whole() if source.encoded is None else slice(None)] = -1
+    blobs, order = BlobTable(), None
+    retained = keep(steps, spans, blobs)
+    if steps[0].shards.objects.stale:
+        return None
+    if source.encoded is None:
+        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, key_of, keep_fill=keep_fill)
+    else:
+        values, order = source.encoded(chunks, blobs)
+    return Call(access, steps, chunks, key_of, blobs, order), values, retained
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
@@ -444,7 +457,7 @@ def encode(
     blobs: BlobTable,
     old: Columns | None,
     groups: Columns,
-    keyed: Keyed,
+    key_of: KeyOf,
     *,
     keep_fill: bool = False,
 ) -> Columns:
@@ -465,10 +478,6 @@ def encode(
         )
         if inner_chunk.heap is not None:
             inner_chunk.heap.cut(mark)  # the bytes of old chunks
-    _refuse(access, chunks, encoded.failures, keyed)
+    for i, code, text in encoded.failures:
+        raise failure(access, code, text, key_of(int(chunks.shard_rows()[i])), chunk_of(chunks, i))
     return blobs.add(Sources(None, encoded.buffers), encoded.rows)
-
-
-def _refuse(access: Access, chunks: Chunks, failures: _kernel.Failures, keyed: Keyed) -> None:
-    for i, code, text in failures:
-        raise failure(access, code, text, keyed.key(int(chunks.shard_rows()[i])), chunk_of(chunks, i))

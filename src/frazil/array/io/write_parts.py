@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 Values: TypeAlias = "NDArray[np.generic]"
 
 
-class EncodedSource(Protocol):
-    """Inner chunks that are already encoded, and are written whole."""
-
-    def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
-        """int64[n, 3], the rows of the inner chunks in `blobs`, length -1 where all fill value; and int64[n], ascending in the order in which they were
-        written."""
+# adds inner chunks that are already encoded, and are written whole, to the blobs: int64[n, 3], their rows there, length -1 where all fill value; and int64[n],
+# ascending in the order in which they were written
+EncodedSource = Callable[[Chunks, BlobTable], tuple[Columns, Columns]]
 
 
 class Source(Record):
     """The source of the values of a write.
 
     kernel   Scheduler.kernel
-    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
+    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or
+             written
     encoded  instead of values
     keep_fill  chunks that are all fill value are stored like others"""
 

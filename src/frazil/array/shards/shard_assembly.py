@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
+from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
 from frazil.base.record import Record
 from frazil.codecs.codec import BytesToBytes, run_encode
@@ -84,13 +84,13 @@ def _fetched(requests: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[
 
 
 class Call(Record):
-    """State that the functions below share. chunks, keyed: for errors, of the write and of its shards. order: int64[n], ascending in the order in which the
+    """State that the functions below share. chunks, key_of: for errors, of the write and of its shards. order: int64[n], ascending in the order in which the
     chunks were written; None: they are in this order."""
 
     access: Access
     steps: list[Step]
     chunks: Chunks
-    keyed: Keyed
+    key_of: KeyOf
     blobs: BlobTable
     order: Columns | None = None
 
@@ -102,7 +102,7 @@ class Call(Record):
         chunk = self.chunks.coordinates(np.flatnonzero(owner == shard)[:1])[0].tolist()
         if depth == 0:
             chunk = [at // count for at, count in zip(chunk, self.access.chain.inner_chunk_counts, strict=True)]
-        return self.keyed.key(int(self.steps[depth].origin[shard])), tuple(chunk)
+        return self.key_of(int(self.steps[depth].origin[shard])), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, shard: int) -> None:
         """Adds the shard's location to an error."""

@@ -5,7 +5,7 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -30,30 +30,10 @@ else:
 _FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
-
+KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none
 
 Chunks = BoxChunks | PointChunks
 Batch = BoxBatch | PointBatch
-
-
-class Keyed(Protocol):
-    """Chunks by rows, with the keys that errors need; a Located is one."""
-
-    def key(self, row: int) -> str | None:
-        """The key of a chunk's object; None where it has none."""
-
-
-class Unlocated:
-    """Chunks that are written whole: the keys of the old ones are looked up only for an error."""
-
-    __slots__ = ("_access", "_coords")
-
-    def __init__(self, access: Access, coords: Columns) -> None:
-        self._access, self._coords = access, coords
-
-    def key(self, row: int) -> str | None:
-        """As Located.key."""
-        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
 class Shards(Record):
@@ -195,15 +175,15 @@ def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
     return chunks.numbers(divide, levels[depth].counts, levels[depth].strides)
 
 
-def walk(access: Access, chunks: Chunks, keyed: Keyed, first: Step) -> tuple[list[Step], Columns]:
+def walk(access: Access, chunks: Chunks, key_of: KeyOf, first: Step) -> tuple[list[Step], Columns]:
     """From the outermost level's step to the innermost: the steps, and for each inner chunk its span in the last step's objects."""
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
-        steps.append(_descend(access, chunks, keyed, steps[-1], depth))
+        steps.append(_descend(access, chunks, key_of, steps[-1], depth))
     return steps, steps[-1].chunk_spans()
 
 
-def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: int) -> Step:
+def _descend(access: Access, chunks: Chunks, key_of: KeyOf, above: Step, depth: int) -> Step:
     level = access.chain.levels[depth]
     spans = above.chunk_spans()
     keys = above.shard * access.chain.levels[depth - 1].total + above.number
@@ -215,7 +195,7 @@ def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: i
     origin = above.origin[parent[:, 0]]
 
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
-        return keyed.key(int(origin[i])), tuple(first_chunks[i].tolist())
+        return key_of(int(origin[i])), tuple(first_chunks[i].tolist())
 
     return Step(
         shard.reshape(-1), number, shards_below(access, level, above.shards.objects, spans, key), parent, origin
@@ -268,14 +248,9 @@ def _read_indexes(access: Access, level: Level, objects: Objects, spans: Columns
     """The indexes of shards whose spans are known."""
     nbytes = level.index_codecs.nbytes
     exists = spans[:, 1] >= 0
-    short = np.flatnonzero(exists & (spans[:, 2] < nbytes))[:1]
-    for i in short.tolist():
-        size, nothing = np.ascontiguousarray(spans[short, 2]), np.full((level.total, 2), -1, np.int64)
-        for _, code, text in _kernel.check_indexes(level.kernel_index, size, nothing):
-            raise failure(access, code, text, *key(i))
-    index_spans = spans.copy()
+    index_spans = spans.copy()  # of a shard that is too short, which read_indexes refuses, all bytes
+    index_spans[exists, 2] = np.minimum(spans[exists, 2], nbytes)
     if level.at_end:
-        index_spans[exists, 1] += spans[exists, 2] - nbytes
-    index_spans[exists, 2] = nbytes
+        index_spans[exists, 1] += spans[exists, 2] - index_spans[exists, 2]
     sources, rows = objects.rows(index_spans)
     return _parsed(access, level, sources, rows, spans[:, 2], key)

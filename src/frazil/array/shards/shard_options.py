@@ -13,8 +13,8 @@ from frazil.stores.local.local_store import LocalStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.codecs.codec import Codec
-    from frazil.codecs.compiled_chain import Chain
     from frazil.stores.store import Store
 
 Strategy = Literal["rewrite", "append", "in_place"]
@@ -49,7 +49,8 @@ def options_below(group: ShardOptions, inner_order: object, shard_writes: object
 
 
 def check_location(options: ShardOptions, store: Store, transformed: bool, path: str) -> None:
-    """Raises InvalidInputError where the store does not allow shards to be changed in place. transformed: whether there are storage transformers, or a repository"""
+    """Raises InvalidInputError where the store does not allow shards to be changed in place. transformed: whether there are storage transformers, or a
+    repository"""
     option = f'shard_writes="{options.shard_writes}"'
     if options.shard_writes == "rewrite":
         return

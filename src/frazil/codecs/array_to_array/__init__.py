@@ -1,3 +1,3 @@
-"""Array-to-array codecs, one in each file.
+"""Array-to-array codecs, one in each file; those of numcodecs that view elements as other types in filters.py.
 
 The base class is in codecs/codec.py."""

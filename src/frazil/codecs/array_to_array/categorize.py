@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import native, spelled
+from frazil.codecs.array_to_array.filters import native, spelled
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 from frazil.metadata.types.core import TEXT_VIEW

@@ -1,6 +1,6 @@
 """The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
 
-The format of a shard is in sharding/shard.py, and the compilation of a chain with shards in chain.py: in arrays this codec is planned, not run.
+The format of a shard is in sharding/shard.py, and the compilation of a chain with shards in chain/compilation.py: in arrays this codec is planned, not run.
 sharding/whole_shard.py encodes or decodes a single shard."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.chain import compile_shard
+from frazil.codecs.chain.compilation import compile_shard
 from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, codec_list, integer, resolve
 from frazil.codecs.sharding.shard import index_spec
 from frazil.errors import MetadataError

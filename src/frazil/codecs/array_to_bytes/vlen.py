@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from frazil.codecs.chain.element_stage import ElementStage
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec
-from frazil.codecs.element_stage import ElementStage
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import OBJECT_VIEW
 

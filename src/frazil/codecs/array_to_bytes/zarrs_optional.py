@@ -12,9 +12,9 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain import nested_chain
+from frazil.codecs.chain.compilation import nested_chain
+from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, codec_list, resolve
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, MetadataError
 from frazil.metadata.types.heap import field_of
 

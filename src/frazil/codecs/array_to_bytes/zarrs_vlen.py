@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
-from frazil.codecs.chain import nested_chain
+from frazil.codecs.chain.compilation import nested_chain
+from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice, codec_list
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import view_columns, views_of

@@ -1,5 +1,5 @@
 """Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
-`numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (the same as the core's `crc32c` if it is at the end)."""
+`numcodecs.jenkins_lookup3`, `numcodecs.fletcher32` and `numcodecs.crc32c` (the same as the core's `crc32c` if it is at the end)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from frazil import _kernel
-from frazil.codecs.codec import BytesToBytes, choice, integer
+from frazil.codecs.codec import BytesToBytes, NativeCodec, choice, integer
 from frazil.codecs.optional_package import required
 from frazil.errors import ChecksumError, ChunkDecodeError
 
@@ -70,7 +70,8 @@ class Adler32(_Checksum):
 
 
 class JenkinsLookup3(_Checksum):
-    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package numcodecs."""
+    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package
+    numcodecs."""
 
     __slots__ = ("initval", "prefix")
     name: ClassVar[str] = "numcodecs.jenkins_lookup3"
@@ -101,3 +102,17 @@ class NumcodecsCrc32c(_Checksum):
 
     def checksum(self, data: bytes) -> int:
         return _kernel.crc32c(data)
+
+
+class Fletcher32(BytesToBytes):
+    """Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks; always at the end. The last of an odd number of bytes is the high byte
+    of a word; the sum without it, which zarrs writes, is accepted too."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.fletcher32"
+
+    def native(self) -> NativeCodec | None:
+        return ("fletcher32",)
+
+    def encoded_size(self, nbytes: int) -> int | None:
+        return nbytes + 4

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
-    from frazil.codecs.python_chain import PythonChain
+    from frazil.codecs.chain.python_chain import PythonChain
 
 Columns: TypeAlias = "NDArray[np.int64]"
 

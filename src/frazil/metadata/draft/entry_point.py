@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from frazil.base.record import Record
-from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
+from frazil.errors import UnknownExtensionError
 from frazil.metadata.draft.extensions import MetadataEncoding
 from frazil.metadata.extension_guard import ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, is_extension_name
@@ -133,29 +133,19 @@ class _Guarded(Value):
     def __init__(self, inner: MetadataEncoding, uri: str) -> None:
         self.inner, self.uri = inner, uri
 
+    def _call(self) -> ExtensionCall:
+        return ExtensionCall("metadata encoding", found(self.uri), None)
+
     def encode(self, document: dict[str, Json]) -> bytes:
-        try:
+        with self._call() as call:
             encoded: object = self.inner.encode(document)
-        except FrazilError:
-            raise
-        except Exception as error:
-            raise self._refused("could not encode a document", error) from error
-        if not isinstance(encoded, bytes | bytearray | memoryview):
-            raise MetadataError(
-                f"the metadata encoding {found(self.uri)} made {type(encoded).__name__} instead of bytes"
-            )
-        return bytes(encoded)
+            if not isinstance(encoded, bytes | bytearray | memoryview):
+                raise call.wrong(encoded, "bytes")
+            return bytes(encoded)
 
     def decode(self, value: bytes) -> Json:
-        try:
+        with self._call():
             return self.inner.decode(value)
-        except FrazilError:
-            raise
-        except Exception as error:
-            raise self._refused("could not decode a document", error) from error
-
-    def _refused(self, action: str, error: Exception) -> MetadataError:
-        return MetadataError(f"the metadata encoding {found(self.uri)} {action}: {type(error).__name__}: {error}")
 
 
 def check_uri(value: str, path: str) -> str:

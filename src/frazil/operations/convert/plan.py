@@ -13,7 +13,7 @@ from frazil.base.record import Record
 from frazil.base.reports import counted
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import Codec, resolve
 from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from frazil.array.compiled_array import chunk_spec
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.registry import Registry
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, index_error, read_indexes
 from frazil.metadata.model import ArrayMetadata

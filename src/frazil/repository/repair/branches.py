@@ -33,7 +33,8 @@ def last_complete(
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
     """Points a branch to a written commit; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
 
-    Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError, StoreError."""
+    Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError,
+    StoreError."""
     try:
         _require_kept(files, written, listed)
     except FrazilError:
@@ -48,9 +49,9 @@ def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: C
 
 
 def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
-    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref protects
-    files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything: then the
-    commit fails, or is marked. Call it after reading the tip that the commit follows."""
+    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref
+    protects files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything:
+    then the commit fails, or is marked. Call it after reading the tip that the commit follows."""
     manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
     named = join(list(map(chunk_files, files.manifests(manifests))))
     # in this order: a list is removed after the objects it names

@@ -21,7 +21,7 @@ from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.session_state import SessionState
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
-from frazil.stores.array_storage.shared_objects import NOT_FETCHED, AnsweredBuffers, fetch_located, located_files
+from frazil.stores.array_storage.shared_objects import NOT_FETCHED, fetch_located, located_files
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.merged_spans import Merged
@@ -312,16 +312,11 @@ def _fetch_one(
         spans = np.array([(0, base + start, count)], np.int64)
     if located.kind.item(0) == INLINE:
         rows = np.array([(-1 - located.object.item(0), base + start, count)], np.int64)
-        return Fetched(
-            Sources(None, AnsweredBuffers(located.inline, NOT_FETCHED)), (FOUND,), versions, located.length, rows, None
-        )
+        return Fetched(Sources(None, located.inline), (FOUND,), versions, located.length, rows, None, NOT_FETCHED)
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None
-    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
-    return Fetched(
-        Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
-    )
+    return Fetched(fetched.sources, fetched.status, versions, located.length, fetched.rows, None, fetched)
 
 
 def _value_lengths(pieces: Pieces) -> Columns:

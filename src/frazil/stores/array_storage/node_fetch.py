@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from errno import ENOENT
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,21 +18,16 @@ from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
-    MISSING,
-    STALE,
     Columns,
     Fetched,
     Sources,
     Version,
+    expecting,
     object_rows,
     replaced_between_requests,
 )
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
 
 
 class DocumentBatch(Record):
@@ -103,14 +98,10 @@ class ChunkBatch(Record):
 Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
-class ResumableKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with its batches, for `continue_from`."""
+class ReadBatches(Record):
+    """`resume` of an answer: its batches."""
 
-    __slots__ = ("batches",)
-
-    def __init__(self, buffers: Sequence[SourceBuffer], batches: Sequence[Batch]) -> None:
-        super().__init__(buffers)
-        self.batches = batches
+    batches: Sequence[Batch]
 
 
 def fetch_batches(
@@ -131,17 +122,8 @@ def fetch_batches(
         return fetched
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
-    buffers = list(fetched.sources.buffers)
-    fetched = fetched._replace(sources=Sources(None, buffers if single_read else ResumableKeys(buffers, read)))
-    if expect is None:
-        return fetched
-    status = [
-        state if expected is None or expected == (version or ABSENT) else STALE
-        for state, version, expected in zip(fetched.status, fetched.versions, expect, strict=True)
-    ]
-    rows = fetched.rows.copy()
-    rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0
-    return fetched._replace(status=status, rows=rows)
+    fetched = fetched._replace(resume=None if single_read else ReadBatches(read))
+    return expecting(fetched, spans, expect)
 
 
 def digest(document: bytes) -> Version:

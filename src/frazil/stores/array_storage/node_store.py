@@ -27,7 +27,7 @@ from frazil.stores.array_storage.node_fetch import (
     Batch,
     ChunkBatch,
     DocumentBatch,
-    ResumableKeys,
+    ReadBatches,
     digest,
     fetch_batches,
 )
@@ -104,7 +104,7 @@ class NodeStore(Store):
         if continue_from is None:
             batches = self._batches(names, single_read=single_read)
         else:
-            batches = continued(continue_from, ResumableKeys).batches
+            batches = continued(continue_from, ReadBatches).batches
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def exists(self, key: str) -> bool:

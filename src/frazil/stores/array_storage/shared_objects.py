@@ -22,13 +22,13 @@ from frazil.stores.array_storage.chunk_storage import (
 )
 from frazil.stores.port import KernelRoot
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     FOLDER,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
     Columns,
     Fetched,
@@ -70,12 +70,7 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
     return KernelFiles(root, None, files, located.inline, rows, located)
 
 
-class AnsweredBuffers(ResumableBuffers):
-    """The buffers of an answer, with the store's answer for the objects, which is NOT_FETCHED if no request was needed."""
-
-    __slots__ = ()
-
-
+# the store's answer for the objects, which `resume` of an answer for chunks is, where no request was needed
 NOT_FETCHED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
 
 
@@ -108,8 +103,8 @@ def fetch_located(
         rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
         rows[inline, 1] = located.base[of_chunk] + start
     rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
-    sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
-    return Fetched(sources, status.tolist(), versions, sizes, rows, version_may_repeat)
+    sources = Sources(files, [*buffers, *located.inline])
+    return Fetched(sources, status.tolist(), versions, sizes, rows, version_may_repeat, fetched)
 
 
 def _fetch_objects(
@@ -121,9 +116,11 @@ def _fetch_objects(
     single_read: bool,
 ) -> Fetched:
     """The store's answer for the objects; NOT_FETCHED if no request is needed."""
-    inner = NOT_FETCHED if continue_from is None else continued(continue_from, AnsweredBuffers).inner
+    inner = NOT_FETCHED if continue_from is None else continued(continue_from, Fetched)
     if not located.names or (inner is NOT_FETCHED and not len(spans) and located.versions is not None):
         return NOT_FETCHED
+    if inner is not NOT_FETCHED and not len(spans):
+        return inner._replace(rows=NO_SPANS)
     fetched = fetch_spans(
         store,
         located.names,
@@ -138,7 +135,11 @@ def _fetch_objects(
         for name, status in zip(located.names, fetched.status, strict=True):
             if status in (ABSENT_KEY, FOLDER):
                 raise missing_object(name)
-    return fetched
+    if inner is NOT_FETCHED:
+        return fetched
+    # an object that was removed meanwhile, where no version can show it, is another one than that of the answer that is continued
+    before_and_now = zip(inner.status, fetched.status, strict=True)
+    return fetched._replace(status=[STALE if before == FOUND != now else now for before, now in before_and_now])
 
 
 def _by_chunk(

@@ -18,7 +18,6 @@ from frazil.errors import InvalidInputError
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part, RangeCache, RunningFetch, Span
-from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_views
@@ -77,15 +76,11 @@ class _InnerFetch(Record):
     running: RunningFetch
 
 
-class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with the data to continue it. request: the request to the store below, if any; row_of: the rows there of the names that were
-    requested."""
+class _Resume(Record):
+    """`resume` of an answer: the request to the store below, if any, and the rows there of the names that were requested."""
 
-    __slots__ = ("request", "row_of")
-
-    def __init__(self, values: Sequence[SourceBuffer], request: _InnerFetch | None, row_of: Mapping[int, int]) -> None:
-        super().__init__(values)
-        self.request, self.row_of = request, row_of
+    request: _InnerFetch | None
+    row_of: Mapping[int, int]
 
 
 class _Answer:
@@ -118,12 +113,13 @@ class _Answer:
             buffers.append(part[1])
             rows.append((-len(buffers), start - part[0], length))
         return Fetched(
-            Sources(None, _Resumable(buffers, request, row_of)),
+            Sources(None, buffers),
             self.status,
             self.versions,
             np.array(self.sizes, np.int64),
             np.array(rows, np.int64) if rows else NO_SPANS,
             self.version_may_repeat if True in self.version_may_repeat else None,
+            _Resume(request, row_of),
         )
 
 
@@ -204,7 +200,7 @@ class KeepingStore(WrappedStore):
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
             # a pass over much data, returned unchanged
-            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, request, row_of)))
+            return inner._replace(resume=_Resume(request, row_of))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -237,7 +233,7 @@ class KeepingStore(WrappedStore):
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = continued(continue_from, _Resumable)
+        before = continued(continue_from, _Resume)
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),
@@ -326,11 +322,6 @@ class KeepingStore(WrappedStore):
         """As in Store; the old values are read from the store below, not from memory."""
         with self._dropped(keys):
             return self.inner.update_many(keys, change)
-
-    def write_parts(self, writes: Writes) -> None:
-        """As the class says; the old values are read from the store below, not from memory."""
-        with self._dropped(list(writes)):
-            write_parts(self.inner, writes)
 
     def copy_in(
         self,

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
 
 import numpy as np
 
-from frazil.stores.values import Columns, Fetched, Page, Version
-
-_BATCH: Final = 256  # objects that are looked up in one call, if a listing returns only keys
-_NO_SPANS: Final[Columns] = np.zeros((0, 3), np.int64)
+from frazil.stores.values import NO_SPANS, OPEN_AT_ONCE, Columns, Fetched, Page, Version
 
 
 def page_of(rows: Iterable[str], after: str, limit: int | None) -> Page:
@@ -39,9 +35,9 @@ def with_details(page: Page, fetch: Callable[[Sequence[str], Columns], Fetched])
     sizes = np.full(count, -1, np.int64)
     versions: list[Version | None] = [None] * count
     rows = np.flatnonzero(~page.prefixes())
-    for low in range(0, len(rows), _BATCH):
-        part = rows[low : low + _BATCH]
-        fetched = fetch([page.keys[row] for row in part.tolist()], _NO_SPANS)
+    for low in range(0, len(rows), OPEN_AT_ONCE):
+        part = rows[low : low + OPEN_AT_ONCE]
+        fetched = fetch([page.keys[row] for row in part.tolist()], NO_SPANS)
         sizes[part] = fetched.sizes
         for row, version in zip(part.tolist(), fetched.versions, strict=True):
             versions[row] = version

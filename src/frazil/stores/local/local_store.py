@@ -56,9 +56,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil.stores.local import case_folding, leftovers, new_files
-    from frazil.stores.transfer import append
 else:
-    append = LateModule("frazil.stores.transfer.append")
     case_folding = LateModule("frazil.stores.local.case_folding")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
@@ -66,7 +64,7 @@ else:
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
 _FOR_ONE_THREAD: Final = 16  # names that the kernel publishes on one thread
-_LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)
+_LOCAL = Capabilities(direct=True, streams=True, erases_prefixes=True, local=True)
 
 
 class LocalStore(Store):
@@ -240,8 +238,6 @@ class LocalStore(Store):
         """As the port says. If one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
-        if pieces.append:
-            return append.append_by_put(self, names, pieces, expect)
         if len(names) == 1:
             if pieces.parts is not None:
                 return [self._put_parts(names[0], pieces.parts)]

@@ -140,7 +140,7 @@ class AdaptedStore(Store, PartialWriter):
         elif continue_from is None:
             objects = self._look(requested)
         else:
-            objects, stale = self._look_again(requested, continued(continue_from, _Buffers).objects)
+            objects, stale = self._look_again(requested, continued(continue_from, dict))
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
             now = self._versions_after(objects, names, expect) if continue_from is None else {}
@@ -151,7 +151,7 @@ class AdaptedStore(Store, PartialWriter):
         return self._answer(names, spans, objects, status)
 
     def _answer(self, names: Sequence[str], spans: Columns, objects: Objects, status: list[int]) -> Fetched:
-        buffers = _Buffers(objects)
+        buffers: list[SourceBuffer] = []
         numbers: dict[tuple[str, Span], int] = {}
         rows = np.empty((len(spans), 3), np.int64)
         for i, (name, start, length) in enumerate(spans.tolist()):
@@ -172,7 +172,7 @@ class AdaptedStore(Store, PartialWriter):
         versions = [None if entry is None else entry.version for entry in found]
         sizes = np.array([-1 if entry is None else entry.size for entry in found], np.int64)
         version_may_repeat = None if self._exact else [entry is not None for entry in found]
-        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
+        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat, objects)
 
     def _look(self, requested: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
         """Objects as they are between two writes of this process. If a writer interferes, they are read again while writers are excluded."""
@@ -200,8 +200,8 @@ class AdaptedStore(Store, PartialWriter):
     def _look_again(
         self, requested: Mapping[str, dict[Span, None]], continue_from: Objects
     ) -> tuple[Objects, Collection[str]]:
-        """The objects of an earlier answer, with the spans that are requested now, and those that changed since. Without exact versions, the spans read before are
-        read again last, and must be the same."""
+        """The objects of an earlier answer, with the spans that are requested now, and those that changed since. Without exact versions, the spans read before
+        are read again last, and must be the same."""
         if not requested.keys() <= continue_from.keys():
             raise InvalidInputError("the Fetched to hold has other keys")
         objects = {key: continue_from[key] for key in requested}
@@ -350,16 +350,6 @@ class AdaptedStore(Store, PartialWriter):
         return with_details(page, self.fetch) if details else page
 
 
-class _Buffers(list["SourceBuffer"]):
-    """Buffers of an answer, with the values read of each object, for `continue_from`."""
-
-    __slots__ = ("objects",)
-
-    def __init__(self, objects: Objects) -> None:
-        super().__init__()
-        self.objects = objects
-
-
 class StoreWithPartialAccess:
     """A base for stores of your own: implement any workable subset of the ten operations (and of the additional ones of `adapt`), and
     the others are made from them, in both directions. An instance is accepted wherever a location is: frazil.open_array(MyStore()).
@@ -438,6 +428,5 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     remembered.
 
     The object must support many threads. The store pickles if the object does; the copy counts as another writer. Raises InvalidInputError for an object
-    without
-    any operation, or with asynchronous ones."""
+    without any operation, or with asynchronous ones."""
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)

@@ -3,7 +3,6 @@ two sources with open files cannot become one, so the bytes of one of them are r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,14 +45,3 @@ def joined_sources(first: Sources, second: Sources, rows: Columns) -> tuple[Sour
         rows[(rows[:, 0] < 0) & (rows[:, 0] != MISSING), 0] -= before
     files = second.files if first.files is None else first.files
     return Sources(files, [*first.buffers, *second.buffers]), rows
-
-
-def chained(first: Pieces, second: Pieces) -> Pieces:
-    """Each value of the first followed by that of the second; both have as many values."""
-    sources, behind = joined_sources(first.sources, second.sources, second.rows)
-    counts: Sequence[Columns] = (np.diff(first.offsets), np.diff(second.offsets))
-    offsets = np.concatenate(([0], np.cumsum(counts[0] + counts[1])))
-    rows = np.empty((int(offsets[-1]), 3), np.int64)
-    rows[repeated(offsets[:-1], counts[0])] = first.rows[repeated(first.offsets[:-1], counts[0])]
-    rows[repeated(offsets[1:] - counts[1], counts[1])] = behind[repeated(second.offsets[:-1], counts[1])]
-    return composed(sources, rows, offsets)

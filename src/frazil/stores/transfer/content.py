@@ -110,18 +110,9 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-class ResumableBuffers(list["SourceBuffer"]):
-    """Buffers of a changed answer, with the original answer, which `continue_from` of a later fetch needs."""
-
-    __slots__ = ("inner",)
-
-    def __init__(self, values: Sequence[SourceBuffer], inner: Fetched) -> None:
-        super().__init__(values)
-        self.inner = inner
-
-
 def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetched:
-    """The same answer with a buffer for each span and no file. Rows of plain ranges keep the requested length, even if the object has less."""
+    """The same answer with a buffer for each span and no file, and the original one to resume. Rows of plain ranges keep the requested length, even if the
+    object has less."""
     values = read_values(fetched, names, spans)
     rows = np.empty((len(spans), 3), np.int64)
     for i, (value, (_, start, length)) in enumerate(zip(values, spans.tolist(), strict=True)):
@@ -129,8 +120,7 @@ def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetche
             rows[i] = (MISSING, 0, 0)
         else:
             rows[i] = (-1 - i, 0, length if start >= 0 and length >= 0 else len(value))
-    buffers = ResumableBuffers([value or b"" for value in values], fetched)
-    return fetched._replace(sources=Sources(None, buffers), rows=rows)
+    return fetched._replace(sources=Sources(None, [value or b"" for value in values]), rows=rows, resume=fetched)
 
 
 def _slice(buffer: SourceBuffer, start: int, length: int) -> bytes:

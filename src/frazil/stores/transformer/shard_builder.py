@@ -8,7 +8,7 @@ import numpy as np
 
 from frazil.base.record import Record
 from frazil.codecs import Bytes, ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble
 from frazil.stores.transfer.composed_values import composed, joined_sources
@@ -40,44 +40,23 @@ def shard_level(counts: tuple[int, ...]) -> Level:
     return compile_chain([sharding], ChunkSpec(counts, np.dtype(np.uint8), (), b"\0")).levels[0]
 
 
-def table_after(tables: Columns, new: Chunks) -> Columns:
-    """The indexes with the lengths of new chunks, at offset 0 until the shards are assembled."""
-    after = tables.copy()
-    after[new.shard, new.number, 0] = np.where(new.length < 0, -1, 0)
-    after[new.shard, new.number, 1] = new.length
-    return after
-
-
 def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pieces:
     """Shards without unused space, each with at least one chunk: an old chunk keeps its position among the others, new ones come last.
 
     tables: int64[g, total, 2], the old indexes, -1 for a missing chunk"""
     sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)
-    ours = _inner_chunks(new)
-    assert ours.first is not None
-    shard, number = np.concatenate((ours.shard, carried.shard)), np.concatenate((ours.number, carried.number))
+    stored = np.flatnonzero(new.length >= 0)
+    first = np.append(new.pieces.offsets[:-1][stored], new.pieces.offsets[-1])
+    shard, number = (
+        np.concatenate((new.shard[stored], carried.shard)),
+        np.concatenate((new.number[stored], carried.number)),
+    )
     chunks = InnerChunks(
         shard,
         number,
-        np.concatenate((ours.rows, rows)),
-        np.concatenate((ours.first, ours.first[-1] + 1 + np.arange(len(rows)))),
+        np.concatenate((new.pieces.rows, rows)),
+        np.concatenate((first, first[-1] + 1 + np.arange(len(rows)))),
         tables[shard, number, 0],
     )
-    return _pieces(level, sources, chunks, np.full_like(tables, -1), None)
-
-
-def appended(level: Level, tables: Columns, sizes: Columns, new: Chunks) -> Pieces:
-    """The bytes to append to shards of these sizes: the new chunks and a new index. The old index and replaced chunks become unused."""
-    return _pieces(level, new.pieces.sources, _inner_chunks(new), table_after(tables, new), sizes)
-
-
-def _inner_chunks(new: Chunks) -> InnerChunks:
-    """The new chunks that are not erased."""
-    stored = np.flatnonzero(new.length >= 0)
-    first = np.append(new.pieces.offsets[:-1][stored], new.pieces.offsets[-1])
-    return InnerChunks(new.shard[stored], new.number[stored], new.pieces.rows, first)
-
-
-def _pieces(level: Level, sources: Sources, chunks: InnerChunks, tables: Columns, starts: Columns | None) -> Pieces:
-    assembled = assemble(level, chunks, tables, -1 - len(sources.buffers), starts=starts)
+    assembled = assemble(level, chunks, np.full_like(tables, -1), -1 - len(sources.buffers))
     return composed(Sources(sources.files, [*sources.buffers, assembled.indexes]), assembled.rows, assembled.offsets)

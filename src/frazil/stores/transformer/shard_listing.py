@@ -61,7 +61,7 @@ class ShardListing(Record):
         leading = self._leading(prefix)
         if leading is None:
             return [row for page in self.inner.list_pages(prefix, delimited=True) for row in page.keys]
-        below = keys.partial(keys.of_shards(leading)) if leading else prefix
+        below = keys.head(keys.of_shards(leading)) if leading else prefix
         found, prefixes = self.inner.list_dir(below)
         names, shards, plain = keys.shards(found)
         partial = [keys.leading(at) for at in prefixes] if keys.nested else []
@@ -69,9 +69,7 @@ class ShardListing(Record):
             found, prefixes = self.inner.list_dir(prefix)
             plain = keys.shards(found)[2]
         others = [at for at in prefixes if not keys.nested or not keys.leading(at)]
-        expanded = [
-            keys.partial((*leading, i)) for shard in partial if shard for i in keys.expanded(leading, shard[-1])
-        ]
+        expanded = [keys.head((*leading, i)) for shard in partial if shard for i in keys.expanded(leading, shard[-1])]
         chunks, _ = self._chunks(names, shards, leading)
         return sorted({*chunks, *plain, *expanded, *others})
 
@@ -97,7 +95,7 @@ class ShardListing(Record):
                 if fixed is None:
                     return None
                 if fixed:
-                    leading, below = fixed, keys.partial(keys.of_shards(fixed))
+                    leading, below = fixed, keys.head(keys.of_shards(fixed))
         names, shards, plain = keys.shards(_keys_below(self.inner, below))
         if below != prefix:
             plain = keys.shards(_keys_below(self.inner, prefix))[2]

@@ -5,32 +5,26 @@ The content of an index is checked in codecs/sharding/shard.py. Writing is in sh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level, index_error, read_indexes
-from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
-from frazil.stores.array_storage.shared_objects import object_spans
+from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located
+from frazil.stores.array_storage.shared_objects import fetch_located
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
+from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
-    ABSENT_KEY,
-    FOUND,
     MISSING,
     NO_SPANS,
-    STALE,
     Columns,
     Fetched,
     Sources,
     Version,
-    mark_stale,
+    expecting,
 )
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
 
 _BATCH: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
@@ -49,14 +43,11 @@ class Opened(Record):
     tables: Columns
 
 
-class ResumableShards(ResumableBuffers):
-    """The buffers of an answer about chunks, with the answers from which it was made, to hold them."""
+class ReadShards(Record):
+    """`resume` of an answer about chunks: their places in the objects, and the answer in that form."""
 
-    __slots__ = ("located", "opened")
-
-    def __init__(self, values: Sequence[SourceBuffer], opened: Opened, located: Located) -> None:
-        super().__init__(values, opened.fetched)
-        self.opened, self.located = opened, located
+    located: Located
+    fetched: Fetched
 
 
 def in_batches(level: Level, count: int) -> Iterator[slice]:
@@ -109,46 +100,16 @@ def locate_chunks(opened: Opened, rows: Sequence[int], chunk_rows: ChunkRows, co
 
 def fetch_chunks(
     inner: Store,
-    opened: Opened,
+    names: Sequence[str],
     located: Located,
     spans: Columns,
+    before: Fetched,
     expect: Sequence[Version | None] | None,
 ) -> Fetched:
-    """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. A name whose object was replaced
-    since it was opened is STALE."""
-    first = opened.fetched
-    status, versions, sizes = _described(located, first)
-    mark_stale(status, versions, expect)
-    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    found_rows = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
-    sources = Sources(None, ())
-    if len(found_rows):
-        moved = np.ascontiguousarray(object_spans(located, spans[found_rows]))
-        second = fetch_spans(inner, located.names, moved, continue_from=first)
-        if second.sources.files is not None:  # its numbers are not those of our names
-            second = as_buffers(second, located.names, moved)
-        sources, rows[found_rows] = second.sources, second.rows
-        replaced = np.array(second.status, np.int64)[located.object] == STALE
-        replaced[spans[found_rows, 0][second.rows[:, 0] == MISSING]] = True  # removed, and no version can show it
-        for row in np.flatnonzero(replaced & (np.array(status, np.int64) == FOUND)).tolist():
-            status[row] = STALE
-        rows[replaced[spans[:, 0]]] = MISSING, 0, 0
-    version_may_repeat = first.version_may_repeat and [
-        first.version_may_repeat[position] for position in located.object.tolist()
-    ]
-    resumable = Sources(None, ResumableShards(sources.buffers, opened, located))
-    return Fetched(resumable, status, versions, sizes, rows, version_may_repeat)
-
-
-def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:
-    """Status, version and size of each name. The version of a chunk is that of its shard."""
-    position = located.object
-    sizes = np.where(located.length < 0, first.sizes[position], located.length)
-    sizes[located.kind == NOWHERE] = -1
-    status = [first.status[row] for row in position.tolist()]
-    versions = [first.versions[row] for row in position.tolist()]
-    for row in np.flatnonzero(located.kind == NOWHERE).tolist():
-        versions[row] = None
-        if status[row] == FOUND:
-            status[row] = ABSENT_KEY
-    return status, versions, sizes
+    """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. before: of the objects, or an earlier answer for the
+    chunks.
+    A name whose object was replaced since is STALE."""
+    fetched = fetch_located(inner, located, spans, continue_from=before)
+    # the numbers of files are not those of our names
+    answer = fetched if fetched.sources.files is None else as_buffers(fetched, names, spans)
+    return expecting(answer._replace(resume=ReadShards(located, fetched)), spans, expect)

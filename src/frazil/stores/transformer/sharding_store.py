@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
+from frazil.stores.array_storage.shared_objects import UNASKED
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.names import check_prefix, is_prefix
-from frazil.stores.operations.partial_access import Writes, check_all_starts
-from frazil.stores.operations.partial_values import check_starts, patched
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
@@ -26,13 +25,12 @@ from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
-    ResumableShards,
+    ReadShards,
     fetch_chunks,
-    in_batches,
     locate_chunks,
     open_shards,
 )
-from frazil.stores.transformer.shard_writer import ChunkChanges, ErasedChunks, ModifiedChunks, NewChunks, ShardWriter
+from frazil.stores.transformer.shard_writer import ShardWriter, Values, erased_values, new_values
 from frazil.stores.values import (
     OPEN_AT_ONCE,
     Capabilities,
@@ -42,13 +40,9 @@ from frazil.stores.values import (
     Page,
     Pieces,
     Version,
-    pages,
     replaced_between_requests,
 )
 from frazil.stores.wrappers import WrappedStore
-
-if TYPE_CHECKING:
-    from frazil._kernel import Buffer
 
 
 class ShardingStore(WrappedStore):
@@ -58,8 +52,6 @@ class ShardingStore(WrappedStore):
     keys              the chunk key encoding; shards are named by it too
     chunks_per_shard  chunks of a shard along each dimension; () without dimensions, or [1] if `grid_shape` is ()
     grid_shape        extent of the chunk grid, if known: list_dir then leaves out prefixes beyond it
-    writing           "rebuild": a changed shard is written again, without unused space; "append": if `inner` can append, chunks and a new index are appended,
-                      so that only the index is read, until more than the part `unused` of the shard, and 64 KiB, is unused
 
     Chunks can be erased even if `inner` cannot erase; other keys cannot. A shard has its index at its end, without a checksum. The version of a chunk is that
     of its shard: it changes with every other chunk of the shard. So a conditional write may fail without need, but none is lost. Writers of one shard, here and
@@ -76,8 +68,6 @@ class ShardingStore(WrappedStore):
         chunks_per_shard: Sequence[int],
         *,
         grid_shape: Sequence[int] | None = None,
-        writing: Literal["rebuild", "append"] = "rebuild",
-        unused: float = 0.5,
     ) -> None:
         super().__init__(inner)
         check_prefix(prefix)
@@ -87,30 +77,24 @@ class ShardingStore(WrappedStore):
             counts = ()
         if grid is not None and len(grid) != len(counts):
             raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
-        if writing not in {"rebuild", "append"}:
-            raise InvalidInputError(f"writing is {writing!r}; it must be 'rebuild' or 'append'")
-        if not 0 <= unused <= 1:
-            raise InvalidInputError(f"unused is {unused}; it must be a fraction of a shard, from 0 to 1")
         try:
             level = shard_level(counts)
         except MetadataError as error:
             raise InvalidInputError(f"chunks_per_shard: {error.message}") from error
         self._keys: Final = ShardKeys(prefix, keys, counts, grid)
-        self._writer: Final = ShardWriter(inner, level, writing == "append", unused)
+        self._writer: Final = ShardWriter(inner, level)
 
     def __repr__(self) -> str:
         return f"ShardingStore({self.inner!r}, {self._keys.prefix!r}, chunks_per_shard={list(self._keys.counts)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        keys, writer = self._keys, self._writer
-        writing: Literal["rebuild", "append"] = "append" if writer.append else "rebuild"
-        make = partial(ShardingStore, grid_shape=keys.grid, writing=writing, unused=writer.unused)
-        return make, (self.inner, keys.prefix, keys.keys, keys.counts)
+        keys = self._keys
+        return partial(ShardingStore, grid_shape=keys.grid), (self.inner, keys.prefix, keys.keys, keys.counts)
 
     @property
     def capabilities(self) -> Capabilities:
         can = self.inner.capabilities
-        return can._replace(erasable=can.writable, appendable=False, streams=False, erases_prefixes=True)
+        return can._replace(erasable=can.writable, streams=False, erases_prefixes=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -125,9 +109,8 @@ class ShardingStore(WrappedStore):
     ) -> Fetched:
         """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `held` one. A range of
         a chunk is clipped to it."""
-        if continue_from is not None and isinstance(continue_from.sources.buffers, ResumableShards):
-            before = continue_from.sources.buffers
-            return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
+        if continue_from is not None and isinstance(before := continue_from.resume, ReadShards):
+            return fetch_chunks(self.inner, names, before.located, spans, before.fetched, expect)
         rows, chunk_rows = self._chunk_rows(names)
         if continue_from is not None or not rows:
             return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
@@ -152,7 +135,8 @@ class ShardingStore(WrappedStore):
         for _ in attempts(READS):
             opened = open_shards(self.inner, self._writer.level, chunk_rows.shards, [names[row] for row in others])
             located = locate_chunks(opened, rows, chunk_rows, len(names))
-            fetched = fetch_chunks(self.inner, opened, located, spans, expect)
+            before = UNASKED._replace(resume=opened.fetched)
+            fetched = fetch_chunks(self.inner, names, located, spans, before, expect)
             if not replaced_between_requests(fetched, expect):
                 return fetched
         raise replaced("the shard was", chunk_rows.shards[0])
@@ -166,7 +150,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
             expect,
-            lambda rows: NewChunks(picked(pieces, rows)),
+            lambda rows: new_values(picked(pieces, rows)),
             lambda plain: self.inner.put_many(
                 [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
             ),
@@ -184,7 +168,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # an erased chunk has no version
             names,
             expect,
-            lambda _: ErasedChunks(),
+            lambda rows: erased_values(len(rows)),
             lambda plain: self.inner.erase_many(
                 [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
             ),
@@ -194,7 +178,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         expect: Sequence[Version | None],
-        make_changes: Callable[[Columns], ChunkChanges],
+        values_of: Callable[[Columns], Values],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
         """The result for each name, of chunks and of other keys, whose rows the functions get."""
@@ -202,50 +186,13 @@ class ShardingStore(WrappedStore):
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
         if rows:
-            chunks = self._writer.change(
-                chunk_rows, [expect[row] for row in rows], make_changes(np.array(rows, np.int64))
-            )
+            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], values_of(np.array(rows, np.int64)))
             for row, answer in zip(rows, chunks, strict=True):
                 answers[row] = answer
         if len(plain):
             for row, answer in zip(plain.tolist(), relayed(plain), strict=True):
                 answers[row] = answer
         return answers
-
-    def write_parts(self, writes: Writes) -> None:
-        """As the class says. Reads the indexes of the shards, and the chunks that are not replaced completely, at once."""
-        self.require("readable")
-        self.require("writable")
-        names = list(writes)
-        rows, chunk_rows = self._chunk_rows(names)
-        batches = len(list(in_batches(self._writer.level, len(chunk_rows.shards))))
-        if (
-            0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
-        ):  # checked first, as it is published in several steps
-            check_all_starts(self, names, writes)
-        chunks = set(rows)
-        self.inner.set_partial_values(
-            (key, start, value) for row, key in enumerate(names) if row not in chunks for start, value in writes[key]
-        )
-        names = [names[row] for row in rows]
-        for page in pages(names):
-            self._set_parts(names[page], writes)
-
-    def _set_parts(self, names: Sequence[str], writes: Writes) -> None:
-        def reads(row: int, size: int) -> bool:
-            end = 0
-            for start, value in writes[names[row]]:
-                if start > end:
-                    return True
-                end = max(end, start + len(value))
-            return end < size
-
-        def make(row: int, size: int, old: bytes | None) -> Buffer:
-            key = names[row]
-            check_starts(key, writes[key], max(size, 0))
-            return patched(key, old or b"", writes[key])
-
-        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), ModifiedChunks(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
         """Erases the chunks of shards that have chunks elsewhere too one by one; so for all shards if `inner` cannot erase."""

@@ -16,7 +16,7 @@ from frazil.errors import ChecksumError, FormatError, StoreError
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
+from frazil.stores.transfer.content import read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import (
     ABSENT_KEY,
@@ -56,14 +56,12 @@ class Object(Record):
         return fetched if fetched.status[0] == FOUND else None
 
 
-class AnsweredEntries(ResumableBuffers):
-    """The buffers of an answer, with the answer for the object, and the entries that were found."""
+class ReadEntries(Record):
+    """`resume` of an answer: the answer for the object, and the entries that were found."""
 
-    __slots__ = ("entries", "found")
-
-    def __init__(self, values: Sequence[SourceBuffer], fetched: Fetched, entries: Entries, found: Found) -> None:
-        super().__init__(values, fetched)
-        self.entries, self.found = entries, found
+    held: Fetched
+    entries: Entries
+    found: Found
 
 
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
@@ -128,7 +126,7 @@ def fetch_entries(
     version: Version | None,
     fetched: Fetched | None,
 ) -> Fetched | None:
-    """As Store.fetch, for entries that were looked up; None if the object does not have the version. fetched: an earlier answer for the object, if any.
+    """As Store.fetch, for entries that were looked up; None if the object does not have the version. held: an earlier answer for the object, if any.
 
     Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
     versions = entries.versions(found)
@@ -149,9 +147,8 @@ def fetch_entries(
         answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         rows[present[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
-    buffers = AnsweredEntries(reader.buffers, reader.held, entries, found)
-    files = reader.held.sources.files
-    return Fetched(Sources(files, buffers), status, versions, sizes, rows, [True] * len(names) if recent else None)
+    sources, resume = Sources(reader.held.sources.files, reader.buffers), ReadEntries(reader.held, entries, found)
+    return Fetched(sources, status, versions, sizes, rows, [True] * len(names) if recent else None, resume)
 
 
 def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:

@@ -23,7 +23,6 @@ from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.transfer.append import append_by_put
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
@@ -46,7 +45,7 @@ from frazil.stores.values import (
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
-from frazil.stores.zip.archive_reader import AnsweredEntries, fetch_entries, load_directory
+from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
@@ -230,17 +229,18 @@ class ZipStore(Store):
         status = [STALE if expected else ABSENT_KEY for expected in expect or [None] * len(names)]
         rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         fetched = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
-        buffers = AnsweredEntries((), fetched, entries, entries.find(names))
-        return Fetched(Sources(None, buffers), status, [None] * len(names), np.full(len(names), -1, np.int64), rows)
+        resume = ReadEntries(fetched, entries, entries.find(names))
+        sizes = np.full(len(names), -1, np.int64)
+        return Fetched(Sources(None, ()), status, [None] * len(names), sizes, rows, None, resume)
 
     def _continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
     ) -> Fetched:
-        answer = continued(before, AnsweredEntries)
-        version = answer.inner.versions[0]
-        if version is None and answer.inner.status[0] == ABSENT_KEY:
+        answer = continued(before, ReadEntries)
+        version = answer.held.versions[0]
+        if version is None and answer.held.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
-        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.inner)
+        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.held)
         if fetched is not None:
             return fetched
         stale = self._nothing(names, spans, None)
@@ -329,8 +329,6 @@ class ZipStore(Store):
             check_name(name, InvalidInputError)
             if len(name.encode()) > 2**16 - 1:
                 raise InvalidInputError("a name in a zip archive must have at most 65535 bytes", key=name)
-        if pieces.append:
-            return append_by_put(self, names, pieces, expect)
         values = join_pieces(pieces)
         stamp = dos_stamp(time.time())
         with self._writing() as (file, entries):

@@ -12,8 +12,8 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.codecs.chain.compiled_chain import Encoded, segment_rows
 from frazil.codecs.codec import Array, NativeCodec
-from frazil.codecs.compiled_chain import Encoded, segment_rows
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import Heap
 

@@ -1,12 +1,10 @@
 """A chain of codecs that runs in Python, on one array at a time: for inner chunks with a Python codec, chains inside the configuration of a codec, and shard
 indexes that the kernel does not read.
 
-Results are checked against what the codecs declare. chain.py makes these chains; python_stage.py runs one on many chunks."""
+Results are checked against what the codecs declare. compilation.py makes these chains; python_stage.py runs one on many chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -14,7 +12,7 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.codec import Array, ArrayToArray, BytesToBytes, ChunkSpec, as_bytes, run_decode, run_encode
+from frazil.codecs.codec import Array, ArrayToArray, BytesToBytes, ChunkSpec, as_bytes, run_decode, run_encode, running
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -61,10 +59,10 @@ class PythonChain(Record):
     def encode(self, array: Array) -> bytes:
         """The bytes of an array of specs[0]. Raises InvalidInputError."""
         for before, spec, output in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
-            with _running(before.name, InvalidInputError):
+            with running(before.name, InvalidInputError):
                 array = before.encode(array, spec)
                 _check(array, before.name, output, InvalidInputError)
-        with _running(self.serializer.name, InvalidInputError):
+        with running(self.serializer.name, InvalidInputError):
             data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
         for codec in self.after:
             data = run_encode(codec, data)
@@ -76,25 +74,14 @@ class PythonChain(Record):
             raise ChunkDecodeError(f"{len(data)} bytes where at most {self.nbytes} are possible")
         for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
             data = run_decode(codec, data, limit)
-        with _running(self.serializer.name, ChunkDecodeError):
+        with running(self.serializer.name, ChunkDecodeError):
             array = self.serializer.decode(data, self.specs[-1])
             _check(array, self.serializer.name, self.specs[-1], ChunkDecodeError)
         for before, spec in zip(reversed(self.before), reversed(self.specs[:-1]), strict=True):
-            with _running(before.name, ChunkDecodeError):
+            with running(before.name, ChunkDecodeError):
                 array = before.decode(array, spec)
                 _check(array, before.name, spec, ChunkDecodeError)
         return array
-
-
-@contextmanager
-def _running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
-    """Runs a codec, which may be the user's and raise any exception."""
-    try:
-        yield
-    except (FrazilError, MemoryError):
-        raise
-    except Exception as error:
-        raise refusal(f"codec {name}: {type(error).__name__}: {error}") from error
 
 
 def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:

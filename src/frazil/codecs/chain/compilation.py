@@ -13,6 +13,7 @@ from frazil import _kernel
 from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.chain.compiled_chain import Chain, InnerChunk
 from frazil.codecs.codec import (
     ArrayToArray,
     ArrayToBytes,
@@ -26,18 +27,17 @@ from frazil.codecs.codec import (
     encoded_spec,
     size_of,
 )
-from frazil.codecs.compiled_chain import Chain, InnerChunk
 from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
-    from frazil.codecs import python_chain, python_stage
     from frazil.codecs.array_to_bytes import vlen
-    from frazil.codecs.python_chain import PythonChain, Serializer
+    from frazil.codecs.chain import python_chain, python_stage
+    from frazil.codecs.chain.python_chain import PythonChain, Serializer
     from frazil.codecs.sharding import whole_shard
 else:
-    python_chain = LateModule("frazil.codecs.python_chain")
-    python_stage = LateModule("frazil.codecs.python_stage")
+    python_chain = LateModule("frazil.codecs.chain.python_chain")
+    python_stage = LateModule("frazil.codecs.chain.python_stage")
     vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
@@ -52,8 +52,7 @@ Parts = tuple[list[tuple[ArrayToArray, str]], tuple[ArrayToBytes, str], list[tup
 def split(codecs: Sequence[Codec], path: str) -> Parts:
     """The three parts of a chain, each codec with its path in the document.
 
-    Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order
-    (Zarr v3.1 core, Codecs)."""
+    Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order (Zarr v3.1 core, Codecs)."""
     parts: list[list[tuple[Codec, str]]] = [[], [], []]
     for i, codec in enumerate(codecs):
         kind = codec._part

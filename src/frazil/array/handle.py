@@ -1,4 +1,5 @@
-"""The base class of handles, their equality, and tokens that identify the content of an array. dask uses tokens in the names of tasks that read an array (`__dask_tokenize__`).
+"""The base class of handles, their attributes and equality, and tokens that identify the content of an array. dask uses tokens in the names of tasks that read
+an array (`__dask_tokenize__`).
 
 Equal tokens mean equal content; equal handles mean the same node, not equal chunks. Chunks in plain stores have no version; docs/design/019-dask.md has the
 consequences."""
@@ -7,22 +8,17 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from frazil.base.late import LateModule
-from frazil.metadata.model import ArrayMetadata
+from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.errors import InvalidInputError, NotFoundError, shown
+from frazil.metadata.json_text import copied
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.store import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frazil.array import attributes
-    from frazil.array.attributes import Attributes, Update
-    from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.metadata.model import GroupMetadata
-    from frazil.stores.store import Store
-else:
-    attributes = LateModule("frazil.array.attributes")
+Update = Callable[[dict[str, object]], dict[str, object]]
 
 
 class OwnToken:
@@ -92,11 +88,7 @@ class Handle:
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return attributes.Attributes(self)
-
-    def read_attributes(self) -> Mapping[str, object]:
-        """The attributes, as they were when the node was opened or last changed through it."""
-        return self.metadata.attributes
+        return Attributes(self)
 
     @abstractmethod
     def change_attributes(self, update: Update) -> None:
@@ -128,3 +120,70 @@ def _same_node(location: NodeLocation, other: NodeLocation) -> bool:
         or location.nodes is not None
         or (store is not None and store == other.store.identity)
     )
+
+
+# --- attributes --------------------------------------------------------------------------------------------------------------------
+
+
+class Attributes(MutableMapping[str, object]):
+    """JSON values by name. Every change is written at once, to the attributes that are stored at that time. `update` writes several changes together.
+
+    Values are copies, also within lists and objects: to change one, assign it again."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Handle) -> None:
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> object:
+        attributes = self._owner.metadata.attributes
+        if not isinstance(name, str) or name not in attributes:
+            raise NotFoundError(f"there is no attribute {shown(name)}")
+        return copied(attributes[name])
+
+    def __setitem__(self, name: str, value: object) -> None:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"the name of an attribute is {shown(name)}; it must be text", path="attributes")
+        self._owner.change_attributes(lambda attributes: {**attributes, name: value})
+
+    def __delitem__(self, name: str) -> None:
+        def without(attributes: dict[str, object]) -> dict[str, object]:
+            if not isinstance(name, str) or name not in attributes:
+                raise NotFoundError(f"there is no attribute {shown(name)}")
+            return {key: value for key, value in attributes.items() if key != name}
+
+        self._owner.change_attributes(without)
+
+    def update(self, *others: object, **more: object) -> None:
+        """Adds or replaces several attributes in one write."""
+        new = _as_dict(*others, **more)
+        self._owner.change_attributes(lambda attributes: {**attributes, **new})
+
+    def put(self, attributes: Mapping[str, object]) -> None:
+        """Replaces all attributes in one write."""
+        new = _as_dict(attributes)
+        self._owner.change_attributes(lambda _: dict(new))
+
+    def asdict(self) -> dict[str, object]:
+        """All attributes, as a new dict."""
+        return {name: copied(value) for name, value in self._owner.metadata.attributes.items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owner.metadata.attributes)
+
+    def __len__(self) -> int:
+        return len(self._owner.metadata.attributes)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Names, to complete `attrs["` with the tabulator key."""
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"Attributes({dict(self._owner.metadata.attributes)!r})"
+
+
+def _as_dict(*others: object, **more: object) -> dict[str, object]:
+    try:
+        return dict(*others, **more)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"attributes must be a mapping, or pairs: {error}", path="attributes") from error

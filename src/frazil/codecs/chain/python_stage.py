@@ -1,6 +1,6 @@
 """The Python part of an inner chunk: the codecs that the kernel does not have, chunk by chunk, between the kernel's work before and after.
 
-Only here does Python run per inner chunk, on threads. Chains of the kernel's codecs never come here (chain.py)."""
+Only here does Python run per inner chunk, on threads. Chains of the kernel's codecs never come here (compilation.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.codecs.chain.compiled_chain import Encoded
+from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, NativeCodec, Refusal
-from frazil.codecs.compiled_chain import Encoded
-from frazil.codecs.python_chain import PythonChain
 from frazil.errors import ChecksumError, FormatError, FrazilError
 
 if TYPE_CHECKING:

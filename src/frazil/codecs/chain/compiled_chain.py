@@ -1,6 +1,6 @@
 """A compiled chain, and running it: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
 
-Contains the work of one call on bytes in memory. chain.py compiles a chain; the array engine fetches the bytes."""
+Contains the work of one call on bytes in memory. compilation.py compiles a chain; the array engine fetches the bytes."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class InnerChunk(Record):
 
 
 class Chain(Record):
-    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel alone can read chunks, from the outermost index
-    to the inner chunk"""
+    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel alone can read chunks, from the outermost
+    index to the inner chunk"""
 
     levels: tuple[Level, ...]
     inner_chunk: InnerChunk
