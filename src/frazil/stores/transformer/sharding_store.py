@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
-from frazil.stores.array_storage.shared_objects import UNASKED
+from frazil.stores.array_storage.shared_objects import NOT_FETCHED
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
@@ -135,7 +135,7 @@ class ShardingStore(WrappedStore):
         for _ in attempts(READS):
             opened = open_shards(self.inner, self._writer.level, chunk_rows.shards, [names[row] for row in others])
             located = locate_chunks(opened, rows, chunk_rows, len(names))
-            before = UNASKED._replace(resume=opened.fetched)
+            before = NOT_FETCHED._replace(resume=opened.fetched)
             fetched = fetch_chunks(self.inner, names, located, spans, before, expect)
             if not replaced_between_requests(fetched, expect):
                 return fetched
