@@ -102,13 +102,10 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         *(
             f"frazil.codecs.array_to_array.{name}"
             for name in (
-                "astype",
                 "bitround",
                 "cast_value",
-                "delta",
-                "fixed_scale_offset",
+                "filters",
                 "packbits",
-                "quantize",
                 "reshape",
                 "scale_offset",
             )
@@ -121,16 +118,12 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
             f"frazil.codecs.bytes_to_bytes.{name}"
             for name in (
                 "base64",
-                "bz2",
                 "checksums",
+                "compressors",
                 "conditional",
-                "fletcher32",
                 "gdeflate",
-                "lz4",
-                "lzma",
                 "on_bytes",
                 "shuffle",
-                "zlib",
             )
         ),
     ),

@@ -59,7 +59,8 @@ else:
     resize = LateModule("frazil.array.shape.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
@@ -321,14 +322,14 @@ class Array(ZarrArray):
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
         if self._access.variable is not None:
             return False
-        return self._run_resize(partial(write_single, self._access, single, self._shape, self._values(value)))
+        return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
     def _write(self, normalise: Normalise, indexer: object, value: ArrayLike) -> None:
         self._location.require_writable()
         selection = self._select(normalise, indexer)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
-            self._run_resize(partial(write, shaped, plan, values, confirm))
+            self._do(partial(write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -339,7 +340,7 @@ class Array(ZarrArray):
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
         self._source(basic(..., self._shape), value)
 
-    def _run_resize(self, act: Callable[[], bool | None]) -> bool:
+    def _do(self, act: Callable[[], bool | None]) -> bool:
         try:
             return bool(self._named(act))
         finally:
@@ -383,9 +384,9 @@ class Array(ZarrArray):
             cleared = found[0]  # again if others change the lengths meanwhile
             access = self._access if self._access.variable is None else self._access.with_heap()
             cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
-            self._run_resize(cut.clear)
+            self._do(cut.clear)
         if cut is not None:
-            self._run_resize(cut.clear_again)
+            self._do(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own
@@ -407,13 +408,11 @@ class Array(ZarrArray):
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._run_resize(
-            partial(write_single, self._access, single, edges, new, confirmed=True)
-        ):
+        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._run_resize(partial(write, shaped, plan, elements, confirm, confirmed=True))
+                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
