@@ -454,7 +454,7 @@ class Repository(Inspected):
         progress  called with the kind and number of objects done since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched. See docs/maintenance.md."""
         checks = verification.Checks(decode, digests, virtual, history)
-        return verification.verify(self._files, self._read_at, self._options, checks, progress)
+        return verification.verify(self._files, self._reader, self._options, checks, progress)
 
     def repair(
         self,
@@ -483,11 +483,11 @@ class Repository(Inspected):
         consents = Consents(older, accept_loss, tips, history)
         self.sync()
         try:
-            return repair.repair(self._files, self._read_at, self._options, checks, consents, progress, dry_run=dry_run)
+            return repair.repair(self._files, self._reader, self._options, checks, consents, progress, dry_run=dry_run)
         finally:
             self._branches.tips.clear()
 
-    def _read_at(self, files: RepositoryFormat, identity: ObjectId) -> Session:
+    def _reader(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A read-only session that uses another RepositoryFormat of the same repository."""
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
 

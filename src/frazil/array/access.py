@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
+from frazil.array.hierarchy.stored_document import StoredDocument
+from frazil.array.shards.shard_indexes import RememberedIndexes
 from frazil.array.shards.shard_options import ShardOptions
+from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
@@ -28,23 +31,15 @@ from frazil.errors import (
     InvalidInputError,
     StoreError,
 )
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types.core import DataType
+from frazil.metadata.types.fill_values import FillValue
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.transfer.retry import READS
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.generic]
-
-    from frazil.array.hierarchy.stored_document import StoredDocument
-    from frazil.array.shards.shard_indexes import RememberedIndexes
-    from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.types import heap as heaps
-    from frazil.metadata.types.core import DataType
-    from frazil.metadata.types.fill_values import FillValue
-
 else:
     heaps = LateModule("frazil.metadata.types.heap")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -45,8 +46,6 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.stores.transfer.retry import lacks_files
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
-
     from frazil.array import info as _info
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
@@ -58,7 +57,6 @@ else:
     rectilinear = LateModule("frazil.array.shape.rectilinear")
     resize = LateModule("frazil.array.shape.resize")
 
-Values: TypeAlias = "NDArray[np.generic]"
 P = ParamSpec("P")
 T = TypeVar("T")
 Selection = BoxSelection | PointSelection
@@ -228,8 +226,8 @@ class Array(ZarrArray):
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, selection: object) -> Values | np.generic:
-        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in
-        oindex, only integer arrays or a mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
+        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in oindex, only integer arrays or a
+        mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
 
         Raises SelectionError, DataError, StoreError."""
         single = single_chunk(selection, self._shape, self._single)
@@ -268,8 +266,8 @@ class Array(ZarrArray):
         return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
-        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides.
-        After an error `out` may be partly filled.
+        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides. After an error
+        `out` may be partly filled.
 
         Raises InvalidInputError for an unsuitable out, SelectionError, DataError, StoreError."""
         return self._indexer(basic).read(selection, out=out)
@@ -322,14 +320,14 @@ class Array(ZarrArray):
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
         if self._access.variable is not None:
             return False
-        return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
+        return self._run_change(partial(write_single, self._access, single, self._shape, self._values(value)))
 
     def _write(self, normalise: Normalise, indexer: object, value: ArrayLike) -> None:
         self._location.require_writable()
         selection = self._select(normalise, indexer)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
-            self._do(partial(write, shaped, plan, values, confirm))
+            self._run_change(partial(write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -340,7 +338,7 @@ class Array(ZarrArray):
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
         self._source(basic(..., self._shape), value)
 
-    def _do(self, act: Callable[[], bool | None]) -> bool:
+    def _run_change(self, act: Callable[[], bool | None]) -> bool:
         try:
             return bool(self._named(act))
         finally:
@@ -384,13 +382,12 @@ class Array(ZarrArray):
             cleared = found[0]  # again if others change the lengths meanwhile
             access = self._access if self._access.variable is None else self._access.with_heap()
             cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
-            self._do(cut.clear)
+            self._run_change(cut.clear)
         if cut is not None:
-            self._do(cut.clear_again)
+            self._run_change(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own
-        rows.
+        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError if another array is there now, StoreError."""
         self._location.require_writable()
@@ -408,11 +405,13 @@ class Array(ZarrArray):
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
+        if single is None or not self._run_change(
+            partial(write_single, self._access, single, edges, new, confirmed=True)
+        ):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
+                self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
@@ -448,8 +447,8 @@ class Array(ZarrArray):
         return written
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
-        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is
-        published whole at the end; see frazil.array.io.shard_writer.ShardWriter.
+        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published
+        whole at the end; see frazil.array.io.shard_writer.ShardWriter.
 
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._location.require_writable()

@@ -13,18 +13,15 @@ from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.base.arrays import Columns, Values
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
 from frazil.metadata.model import ArrayMetadata
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.store import Store
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from frazil.array.hierarchy.stored_document import StoredDocument
 
 
@@ -49,9 +46,7 @@ class ChunkAccess:
             path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), variable=variable
         )
 
-    def read(
-        self, selection: BoxSelection | PointSelection, out: NDArray[np.generic] | None = None
-    ) -> NDArray[np.generic]:
+    def read(self, selection: BoxSelection | PointSelection, out: Values | None = None) -> Values:
         """The selected values; in `out`, where given, which has the selection's result_shape and dtype. Raises InvalidInputError for another out, DataError,
         StoreError, ConflictError."""
         return read_selection(
@@ -62,9 +57,7 @@ class ChunkAccess:
             out,
         )
 
-    def write(
-        self, selection: BoxSelection | PointSelection, values: NDArray[np.generic], *, keep_fill: bool = False
-    ) -> None:
+    def write(self, selection: BoxSelection | PointSelection, values: Values, *, keep_fill: bool = False) -> None:
         """Writes values of dtype that broadcast to the selection's result_shape. keep_fill: chunks that are all fill value are stored, else erased.
 
         Raises InvalidInputError for values that the data type does not have, StoreError, DataError, ConflictError."""

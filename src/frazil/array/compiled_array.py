@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.array.shards.shard_options import check_location, check_strategy
+from frazil.base.arrays import Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
@@ -20,8 +21,6 @@ from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.model import ArrayMetadata
@@ -39,7 +38,7 @@ class CompiledArray(Record):
     codecs: tuple[Codec, ...]
     chain: Chain
     counts: tuple[int, ...] | None
-    fill: NDArray[np.generic]
+    fill: Values
 
     @property
     def inner_codecs(self) -> tuple[Codec, ...]:

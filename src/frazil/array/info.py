@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -10,32 +11,28 @@ from frazil.array.access import Access
 from frazil.array.interface.html_table import table as html_table
 from frazil.base.record import Record
 from frazil.base.reports import counted, extents_text, human
+from frazil.codecs.codec import Codec
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json, copied, known_members, with_lists
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.store import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
 
-    from frazil.codecs.codec import Codec
-    from frazil.stores.store import Store
+class Described(Protocol):
+    """The members of an array that info needs."""
 
-    class Described(Protocol):
-        """The members of an array that info needs."""
-
-        @property
-        def path(self) -> str: ...
-        @property
-        def nbytes(self) -> int: ...
-        @property
-        def nchunks(self) -> int: ...
-        @property
-        def chunks(self) -> tuple[int, ...]: ...
-        @property
-        def shards(self) -> tuple[int, ...] | None: ...
-        @property
-        def codecs(self) -> Sequence[Codec]: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def nchunks(self) -> int: ...
+    @property
+    def chunks(self) -> tuple[int, ...]: ...
+    @property
+    def shards(self) -> tuple[int, ...] | None: ...
+    @property
+    def codecs(self) -> Sequence[Codec]: ...
 
 
 FORMATS: Final[dict[int | str, str]] = {
@@ -47,8 +44,7 @@ FORMATS: Final[dict[int | str, str]] = {
 
 
 class ArrayInfo(Record):
-    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks:
-    innermost chunks;
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks: innermost chunks;
     chunks_initialized: those of them that are stored, None where they were not counted."""
 
     path: str
@@ -73,10 +69,6 @@ class ArrayInfo(Record):
         return {name: with_lists(value) for name, value in self._asdict().items() if name not in left_out}
 
     def __repr__(self) -> str:
-        """The text that print shows, for evaluation at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         return table(self.rows())
 
     def _repr_html_(self) -> str:
@@ -125,10 +117,6 @@ class GroupInfo(Record):
         return known_members(self._asdict())
 
     def __repr__(self) -> str:
-        """The text that print shows, for evaluation at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         return table(self.rows())
 
     def _repr_html_(self) -> str:

@@ -6,16 +6,13 @@ the array's end) are computed in Python integers or as the rest of the array."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
-from frazil.indexing.selection import AxisSelection, Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from frazil.indexing.selection import AxisSelection
 
 Shards: TypeAlias = (
     "range | Columns"  # coordinates of shards along one axis, ascending; a range of any length costs nothing
@@ -33,7 +30,7 @@ class AxisEntries(Record):
     chunk: Columns
     entries: Columns
     runs: Columns
-    covers: NDArray[np.bool_]
+    covers: Flags
 
 
 class RegularAxis:
@@ -126,13 +123,13 @@ class RegularAxis:
         dense = shard_extent if self._dense else -(-shard_extent * self.extent // self._step)
         return max(1, min(dense, self.count))
 
-    def whole_shards(self, shards: Columns, shard_extent: int) -> NDArray[np.bool_]:
+    def whole_shards(self, shards: Columns, shard_extent: int) -> Flags:
         """For each shard coordinate along this axis, whether all its in-bounds elements along this axis are selected."""
         extent = min(shard_extent * self.extent, self.length)
         base = shards * extent
         room = np.minimum(self.length - base, extent)
         begin, end = self._selected(base, room)
-        whole: NDArray[np.bool_] = end - begin == room
+        whole: Flags = end - begin == room
         return whole
 
 
@@ -216,7 +213,7 @@ class IndexAxis:
         """As RegularAxis.widest."""
         return max(1, min(shard_extent, self.count))
 
-    def whole_shards(self, shards: Columns, shard_extent: int) -> NDArray[np.bool_]:
+    def whole_shards(self, shards: Columns, shard_extent: int) -> Flags:
         """As RegularAxis.whole_shards."""
         chunks = -(-self.length // self.extent)
         extent = min(shard_extent, chunks)
@@ -224,7 +221,7 @@ class IndexAxis:
         room = np.minimum(chunks - base, extent)
         before = self._covers_before
         covered = before[self._chunk.searchsorted(base + room)] - before[self._chunk.searchsorted(base)]
-        whole: NDArray[np.bool_] = covered == room
+        whole: Flags = covered == room
         return whole
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Flags
 from frazil.indexing.axes import Axis, AxisEntries, Shards, plan_axis, spread
-from frazil.indexing.selection import BoxSelection, Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.indexing.selection import BoxSelection
 
 _Ranges = tuple[tuple[int, int], ...]
 
@@ -92,7 +89,7 @@ class BoxChunks:
         index = self._index[rows]
         return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
 
-    def whole(self) -> NDArray[np.bool_]:
+    def whole(self) -> Flags:
         """bool[n]: every element of the chunk is selected. False for a chunk that reaches beyond the array's end, as others may have appended there."""
         total = np.ones(self.count, np.bool_)
         if not all(axis.covers.all() for axis in self._axes):
@@ -182,7 +179,7 @@ class BoxBatch:
             entries[before[-1] :, 0] += axis.runs.shape[0]
         return entries, np.concatenate([axis.runs for axis in self.axes]), before
 
-    def whole_shards(self) -> NDArray[np.bool_]:
+    def whole_shards(self) -> Flags:
         """bool[s]: every element of the shard inside the array is selected (by the whole plan, not only by this part)."""
         whole = np.ones((1,), np.bool_)
         for axis, of_batch, extent in zip(self._plan.axes, self.axes, self._plan.shard_extents, strict=True):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Flags
 from frazil.errors import SelectionError
 from frazil.indexing.axes import spread
-from frazil.indexing.selection import Columns, PointSelection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.indexing.selection import PointSelection
 
 _LARGEST = 2**63 - 1
 
@@ -58,7 +55,7 @@ class PointChunks:
         """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
         return self._coordinates[rows]
 
-    def whole(self) -> NDArray[np.bool_]:
+    def whole(self) -> Flags:
         """bool[n]: as BoxChunks.whole."""
         plan = self._plan
         whole = self.whole_inside()
@@ -66,7 +63,7 @@ class PointChunks:
             whole &= self._coordinates[:, dimension] < length // extent
         return whole
 
-    def whole_inside(self) -> NDArray[np.bool_]:
+    def whole_inside(self) -> Flags:
         """bool[n]: every element of the chunk inside the array is selected."""
         first, points = self.elements
         elements = np.ones(self.count, np.float64)  # of a chunk; float64 is exact for all possible counts of points
@@ -133,7 +130,7 @@ class PointBatch:
         shards = self.shards if rows is None else self.shards[rows]
         return shards, chunks.offsets, chunks.coordinates(), *chunks.elements
 
-    def whole_shards(self) -> NDArray[np.bool_]:
+    def whole_shards(self) -> Flags:
         """bool[s]: every element of the shard inside the array is selected (always False in a part of a shard)."""
         plan = self._plan
         if self.parts > 1:
@@ -242,9 +239,7 @@ def _positions(
     return positions
 
 
-def _sorted(
-    count: int, shards: list[Columns], chunks: list[Columns], sharded: bool
-) -> tuple[Columns, NDArray[np.bool_]]:
+def _sorted(count: int, shards: list[Columns], chunks: list[Columns], sharded: bool) -> tuple[Columns, Flags]:
     """The order of the points by shard, then by chunk, then as given; and the points that begin another chunk in this order."""
     keys = (
         [*shards, *chunks] if sharded else chunks

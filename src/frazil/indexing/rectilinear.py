@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
 from frazil.errors import SelectionError
 from frazil.indexing.axes import Axis, IndexAxis, plan_axis
 from frazil.indexing.box import BoxPlan
 from frazil.indexing.points import PointPlan
-from frazil.indexing.selection import AxisSelection, BoxSelection, Columns, PointSelection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.indexing.selection import AxisSelection, BoxSelection, PointSelection
 
 
 class GridAxis(Record):
@@ -130,7 +127,7 @@ def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list
     number = (chunk * extents + begin - starts[chunk]) // inner_chunk
     run_axes: list[tuple[int, Axis]] = []
     for extent in np.unique(extents[count > 0]).tolist():
-        selected: NDArray[np.bool_] = (extents == extent) & (count > 0)
+        selected: Flags = (extents == extent) & (count > 0)
         run_axes.append(
             (extent, RunAxis(number[selected], runs[selected], axis.regular_length(extent), axis.inner_chunk or extent))
         )

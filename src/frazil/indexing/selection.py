@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from operator import index
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Values
 from frazil.base.record import Record
 from frazil.errors import FrazilError, SelectionError, shown
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Columns: TypeAlias = "NDArray[np.int64]"
-_Array: TypeAlias = "NDArray[np.generic]"
 # arrays are int64 or bool; only bool may have 0 dimensions
-IndexItem: TypeAlias = "int | slice | EllipsisType | _Array | None"
+IndexItem: TypeAlias = "int | slice | EllipsisType | Values | None"
 
 _WHOLE = slice(None)
 _DESCENDING = slice(None, None, -1)
@@ -78,11 +74,11 @@ class BoxSelection:
             for axis in self.axes
         )
 
-    def out_view(self, out: _Array) -> _Array:
+    def out_view(self, out: Values) -> Values:
         """A view of `out` (of result_shape, any strides) with the array's dimensions in their order, each ascending; never a copy."""
         return out if self._key is None else out[self._key]
 
-    def source_view(self, values: _Array) -> _Array:
+    def source_view(self, values: Values) -> Values:
         """`values` broadcast to result_shape as NumPy's assignment does, then viewed as by out_view (read only where broadcast).
         SelectionError where they do not broadcast."""
         return self.out_view(_broadcast(values, self.result_shape))
@@ -106,12 +102,12 @@ class PointSelection:
         """As BoxSelection.ends."""
         return tuple(int(column.max(initial=-1)) + 1 for column in self.coordinates)
 
-    def out_view(self, out: _Array) -> _Array | None:
+    def out_view(self, out: Values) -> Values | None:
         """A one-dimensional view of `out` (of result_shape) in C order, or None if its strides do not allow one (then read into a new buffer and copy)."""
         view = out.reshape(-1)
         return view if np.may_share_memory(view, out) or not out.size else None
 
-    def source_view(self, values: _Array) -> _Array:
+    def source_view(self, values: Values) -> Values:
         """`values` broadcast to result_shape, as one dimension (a copy only if necessary; a scalar keeps stride 0). SelectionError where they do not
         broadcast."""
         if values.size == 1 and values.ndim <= len(self.result_shape):
@@ -192,7 +188,7 @@ def index_item(part: object) -> IndexItem:
     )
 
 
-def _array(part: object) -> int | _Array:
+def _array(part: object) -> int | Values:
     try:
         array = np.asarray(part)
     except FrazilError:  # from an array of Frazil; some of them are ValueErrors
@@ -243,7 +239,7 @@ def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
     return BoxSelection(shape, tuple(axes), tuple(newaxes))
 
 
-def _along(item: int | slice | _Array, axis: int, length: int) -> AxisSelection:
+def _along(item: int | slice | Values, axis: int, length: int) -> AxisSelection:
     if isinstance(item, int):
         if not -length <= item < length:
             raise _out_of_bounds(item, axis, length)
@@ -289,7 +285,7 @@ def _regular_or_not(indices: Columns) -> AxisSelection:
     return AxisSelection(0, 1, count, indices=indices)
 
 
-def _wrapped(indices: _Array, axis: int, length: int) -> Columns:
+def _wrapped(indices: Values, axis: int, length: int) -> Columns:
     """Indices checked against the bounds; negative ones count from the end."""
     columns: Columns = indices.astype(np.int64, copy=False)
     if not columns.size:
@@ -308,7 +304,7 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
             return PointSelection(shape, (), int(mask), (int(mask),))
         found = tuple(column.astype(np.int64, copy=False) for column in np.nonzero(mask))
         return PointSelection(shape, found, found[0].size, (found[0].size,))
-    arrays: list[_Array] = []
+    arrays: list[Values] = []
     for item in items:
         if not isinstance(item, int | np.ndarray) or (isinstance(item, np.ndarray) and item.dtype == np.bool_):
             raise SelectionError(
@@ -337,7 +333,7 @@ def _clamped(value: int) -> int:
     return max(-(2**63), min(value, 2**63 - 1))
 
 
-def _broadcast(values: _Array, shape: tuple[int, ...]) -> _Array:
+def _broadcast(values: Values, shape: tuple[int, ...]) -> Values:
     extra = values.ndim - len(shape)
     if extra > 0 and values.shape[:extra] == (1,) * extra:
         values = values.reshape(values.shape[extra:])

@@ -115,14 +115,14 @@ def given_location(location: Location | None, store: Location | None, options: M
     if (location is None) == (store is None):
         problem = "no location is given" if location is None else "the location is given twice, also as store="
         raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
-    value = location if location is not None else store
-    assert value is not None
+    where = location if location is not None else store
+    assert where is not None
     if options is None or options == {}:
-        return value
-    chosen: dict[str, Any] = storage_options.object_options(value, options)
-    archive = split_archive(str(value), is_url=True)
+        return where
+    chosen: dict[str, Any] = storage_options.object_options(where, options)
+    archive = split_archive(str(where), is_url=True)
     if archive is None:
-        return object_store.ObjectStore(value, **chosen)  # type: ignore[arg-type] # a URL, and options that ObjectStore checks
+        return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that ObjectStore checks
     if archive[1]:
         raise InvalidInputError(
             "with storage_options a location must end at the zip archive",

@@ -7,15 +7,9 @@ from __future__ import annotations
 import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from frazil.base.late import LateModule
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
-
-if TYPE_CHECKING:
-    from frazil.stores.transfer import value_copies
-else:
-    value_copies = LateModule("frazil.stores.transfer.value_copies")
 
 
 class KernelRoot(Protocol):
@@ -102,6 +96,7 @@ class StorePort(ABC):
         details    also sizes, versions and times. Versions are those of `fetch` where the store lists them: valid for comparing, not for remembering
         limit      the most rows of the page, 1 or more; None: as many as the store finds at once"""
 
+    @abstractmethod
     def copy_in(
         self,
         names: Sequence[str],
@@ -119,4 +114,3 @@ class StorePort(ABC):
         shares  source is this store and no source is a name; both keys may share their bytes, like hard links, or the server may copy them. The result is 0
                 or more for each source that has a value
         Raises StoreError with the key; others of the call may have been copied."""
-        return value_copies.copy_by_put(self, names, source, sources, limit)

@@ -1,7 +1,7 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
-Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port and overrides nothing here but
-`require` and `direct`, which a store may answer without determining all its capabilities."""
+Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port, may have a shorter way for `copy_in`, and
+overrides nothing else here but `require` and `direct`, which a store may answer without determining all its capabilities."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.operations import partial_access
-    from frazil.stores.transfer import append
+    from frazil.stores.transfer import append, value_copies
 else:
     append = LateModule("frazil.stores.transfer.append")
+    value_copies = LateModule("frazil.stores.transfer.value_copies")
     partial_access = LateModule("frazil.stores.operations.partial_access")
 
 _LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
@@ -259,6 +260,18 @@ class Store(StorePort):
         self.require("listable")
         for page in self.list_pages(prefix):
             self.erase_values(page.keys)
+
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> builtins.list[int]:
+        """As the port says, by fetch and put."""
+        return value_copies.copy_by_put(self, names, source, sources, limit)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 

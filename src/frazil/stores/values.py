@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from frazil import _kernel
     from frazil._kernel import Buffer
 
-    SourceBuffer = bytes | memoryview | _kernel.Segment | NDArray[np.generic]
-
+SourceBuffer: TypeAlias = "bytes | memoryview | _kernel.Segment | NDArray[np.generic]"
 Columns: TypeAlias = "NDArray[np.int64]"
 T = TypeVar("T")
 Version = bytes  # opaque; equal versions of a key mean equal bytes

@@ -6,26 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, product
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.interface.lazy_view import LazyView
+from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from frazil.stores import location_overlap
 else:
     location_overlap = LateModule("frazil.stores.location_overlap")
 
 _WRAPPERS: Final = 16  # the most wrappers around one array
 
-Values: TypeAlias = "NDArray[np.generic]"
 Box = tuple[slice, ...]
 
 

@@ -6,20 +6,18 @@ The objects are recognised by their methods (to_dict, get_config); neither packa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.blosc import Blosc
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
+from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.draft.codec_entries import parse_filter
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import as_json, item
 from frazil.metadata.members import json_object
 from frazil.metadata.v2.objects import ObjectArray, parse_object_array
-
-if TYPE_CHECKING:
-    from frazil.codecs.registry import Registry
 
 _KINDS: Final = {"filters": ArrayToArray, "serializer": ArrayToBytes, "compressors": BytesToBytes}
 _SETTINGS: Final = ("order", "write_empty_chunks")

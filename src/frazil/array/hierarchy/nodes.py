@@ -239,13 +239,11 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
     written: list[M] = []
 
     def rewrite(value: bytes | None) -> bytes | None:
-        stored: Metadata
+        stored: Metadata | None = None
         if value is not None:
             stored = location.layout.parse(key, value, location.registry)
         elif issubclass(kind, GroupMetadata) and _is_implied(location):
             stored = GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
-        else:
-            raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
         changed = change(of_kind(location, key, stored, kind))
         document = location.layout.emit(changed)
         same = changed == stored and document == location.layout.emit(stored)  # Python's 1 == True
@@ -259,9 +257,11 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
     return written[0]
 
 
-def of_kind(location: NodeLocation, key: str, node: Metadata, kind: type[M]) -> M:
+def of_kind(location: NodeLocation, key: str, node: Metadata | None, kind: type[M]) -> M:
     if isinstance(node, kind):
         return node
+    if node is None:
+        raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
     raise InvalidInputError(
         "another kind of node is now at this path", key=key, path=location.path or "/", hint="open it again"
     )
@@ -275,19 +275,14 @@ def _change_two_documents(location: NodeLocation, kind: type[M], change: Callabl
     layout, store = location.layout, location.store
     key, beside = layout.document_key(location.path, kind), layout.attributes_key(location.path)
     assert beside is not None
-    found = find_node(location)
-    if found is None:
-        raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
-    stored = of_kind(location, key, found, kind)
+    stored = of_kind(location, key, find_node(location), kind)
     changed = change(stored)
     written = []
     if _without_attributes(changed) != _without_attributes(stored):
 
         def rewrite(value: bytes | None) -> bytes | None:
-            if value is None:
-                raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
-            now = of_kind(location, key, layout.parse(key, value, location.registry, store.get(beside)), kind)
-            return layout.emit(change(now))
+            now = None if value is None else layout.parse(key, value, location.registry, store.get(beside))
+            return layout.emit(change(of_kind(location, key, now, kind)))
 
         written.append(store.update(key, rewrite))
     if layout.emit_attributes(changed) != layout.emit_attributes(stored):
@@ -472,10 +467,10 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
     if not store.capabilities.erasable:
         raise already_there(location.store, path)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
-    expect = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
+    expected = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
-        orphans = [key for key in page if key in expect]
-        store.erase_many(orphans, [expect[key] for key in orphans])
+        orphans = [key for key in page if key in expected]
+        store.erase_many(orphans, [expected[key] for key in orphans])
 
 
 def already_there(store: Store, path: str) -> AlreadyExistsError:

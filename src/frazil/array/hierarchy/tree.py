@@ -15,10 +15,6 @@ class Tree(Record):
     nodes: tuple[tuple[str, ArrayMetadata | GroupMetadata | FrazilError], ...]
 
     def __repr__(self) -> str:
-        """The text that print shows, for use at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         last = {}
         for path, _ in self.nodes:
             last[path.rpartition("/")[0]] = path

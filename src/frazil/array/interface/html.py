@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.info import FORMATS, described
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.info import FORMATS, Described, described
 from frazil.array.interface.html_table import MOST_ROWS, table
 from frazil.errors import FrazilError, StoreError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Metadata, NodeLocation
-    from frazil.array.info import Described
 
 
 def array_html(metadata: ArrayMetadata, array: Described) -> str:

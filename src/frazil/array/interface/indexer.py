@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from frazil.base.arrays import ArrayLike, Values
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Values = NDArray[np.generic]
-
 
 Selection: TypeAlias = BoxSelection | PointSelection
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from frazil.array.interface.indexer import Indexer
+from frazil.base.arrays import ArrayLike, Columns, DTypeLike, Values
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.indexing.selection import index_item
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-    from frazil.array.interface.indexer import Indexer
-
-Values: TypeAlias = "NDArray[np.generic]"
 # The selected part of a dimension: one element, elements at equal distances, or any.
-Axis: TypeAlias = "int | range | NDArray[np.int64]"
+Axis: TypeAlias = "int | range | Columns"
 
 
 class Source(Protocol):
@@ -144,7 +140,7 @@ def _items(selection: object, ndim: int) -> list[object]:
     return [*items[:at], *[slice(None)] * missing, *items[at + len(gaps) :]]
 
 
-def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
+def _part(axis: range | Columns, item: object) -> Axis:
     extent, part = len(axis), index_item(item)
     if isinstance(part, slice):
         try:

@@ -13,6 +13,7 @@ from frazil.array.handle import Handle
 from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
+from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
@@ -22,8 +23,6 @@ from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from numpy.typing import ArrayLike, NDArray
 
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
@@ -36,7 +35,6 @@ else:
     lazy_view = LateModule("frazil.array.interface.lazy_view")
     v2_documents = LateModule("frazil.metadata.v2.documents")
 
-Values: TypeAlias = "NDArray[np.generic]"
 Fields: TypeAlias = str | Sequence[str] | None
 Target: TypeAlias = "ZarrArray | Indexer"
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.arrays import Columns
 from frazil.errors import StoreError
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
+
 
 _EMPTY: Final = -1  # the length of an inner chunk that is all fill value
 

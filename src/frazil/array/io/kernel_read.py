@@ -10,35 +10,33 @@ from collections.abc import Hashable, Sequence
 from errno import EISDIR
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, folder_there, shard_replaced
 from frazil.array.shards.shard_indexes import IndexTables, Slot
+from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.errors import DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
-from frazil.stores.values import NO_SPANS, Columns
+from frazil.stores.values import NO_SPANS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.array.shards import shard_append
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
 
 Batch = BoxBatch | PointBatch
-Out: TypeAlias = "NDArray[np.generic]"
 
 _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 
 
-def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
+def read_with_kernel(access: Access, batch: Batch, out: Values) -> bool:
     """Reads a batch of a plan into `out`, as read.read, for an array whose codecs the kernel has. The number of shards of one call is limited by the memory for
     their indexes.
 
@@ -51,7 +49,7 @@ def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
     return all(_read_rows(access, batch, rows[low : low + most], out) for low in range(0, len(rows), most))
 
 
-def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> bool:
+def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Values) -> bool:
     """Reads rows of batch.shards (None: all). Shards that were replaced meanwhile are read again."""
     for _ in attempts(READS):
         rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
@@ -60,7 +58,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
     raise shard_replaced(access, access.key(_coordinates(batch, rows)))
 
 
-def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
+def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Values) -> Columns | None:
     """One call of the kernel; more only where shards were being changed in place. Returns the rows to read again; None where the kernel cannot read them."""
     for attempt in attempts(READS):
         files = access.storage.kernel_files(lambda: _coordinates(batch, rows))
@@ -109,7 +107,7 @@ class _Call:
             return False
         return True
 
-    def run(self, out: Out) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
+    def run(self, out: Values) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
         access, batch, files = self._access, self._batch, self._files
         levels = [level.kernel_index for level in access.chain.levels]
         remembered, slots = _cached_tables(self._found)

@@ -40,6 +40,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import StoredObjects, missing_rows
+from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.chain.compiled_chain import decode_chunks
@@ -48,25 +49,21 @@ from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
-from frazil.stores.values import Columns, Fetched, Sources, Version
+from frazil.stores.values import Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-    from numpy.typing import NDArray
 
     from frazil.array.io import selection_parts
     from frazil.metadata.types.heap import Heap
 else:
     selection_parts = LateModule("frazil.array.io.selection_parts")
 
-Out: TypeAlias = "NDArray[np.generic]"
-
 
 class Target(Record):
     """The target of a read. out: the caller's memory, of the array's dtype, any strides; kernel: Scheduler.kernel."""
 
-    out: Out
+    out: Values
     kernel: AbstractContextManager[object]
 
 
@@ -112,8 +109,8 @@ def read_selection(
     plans: Plans,
     selection: BoxSelection | PointSelection,
     dtype: np.dtype[np.generic],
-    out: Out | None,
-) -> Out:
+    out: Values | None,
+) -> Values:
     """The values of a selection; in `out`, where it is given.
 
     plans: of a selection, one for each shape of chunks, each with the access to these chunks. Raises InvalidInputError for an unsuitable `out`; as `read`."""
@@ -127,7 +124,7 @@ def read_selection(
     if isinstance(selection, BoxSelection) and selection_parts.is_divided(access, selection):
         values = _empty(shape, dtype, path) if out is None else out
 
-        def put(part: BoxSelection) -> Callable[[Out], object]:
+        def put(part: BoxSelection) -> Callable[[Values], object]:
             elements, heap = _read_elements(access, plans, part)
             return partial(data_type.put_values, elements, heap)
 
@@ -142,12 +139,12 @@ def read_selection(
 
 
 def _read_parts(
-    access: Access, selection: BoxSelection, read: Callable[[BoxSelection], Callable[[Out], object]], out: Out
+    access: Access, selection: BoxSelection, read: Callable[[BoxSelection], Callable[[Values], object]], out: Values
 ) -> None:
     """Reads part by part (selection_parts.py) into `out`, which has the order of selection.out_view.
 
-    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings
-          is used by one thread at a time, so this is the only way to use other cores meanwhile"""
+    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
+          by one thread at a time, so this is the only way to use other cores meanwhile"""
     begin, putting = 0, None
     with nullcontext() if access.runtime.checked().threads == 1 else _one_thread() as other:
         for part in selection_parts.parts_of(access, selection):
@@ -173,7 +170,7 @@ def _one_thread() -> AbstractContextManager[ThreadPoolExecutor | None]:
     return ThreadPoolExecutor(1, "frazil strings")
 
 
-def _read_elements(access: Access, plans: Plans, selection: BoxSelection | PointSelection) -> tuple[Out, Heap]:
+def _read_elements(access: Access, plans: Plans, selection: BoxSelection | PointSelection) -> tuple[Values, Heap]:
     """Reads the views of elements of variable length, and the heap that they point into."""
     variable = access.variable
     assert variable is not None, "others are read where they belong"
@@ -186,7 +183,9 @@ def _read_elements(access: Access, plans: Plans, selection: BoxSelection | Point
     return elements, heap
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Out] = np.empty) -> Out:
+def _empty(
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = np.empty
+) -> Values:
     """Memory for a result, from np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is NumPy's
     error."""
     try:
@@ -199,7 +198,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make:
         ) from error
 
 
-def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
+def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
     """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
     if not isinstance(out, np.ndarray):
         raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=path)
@@ -217,7 +216,7 @@ def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], pat
         )
 
 
-def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelection, out: Out) -> None:
+def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelection, out: Values) -> None:
     view = selection.out_view(out)
     target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
     for shaped, plan in plans(selection, access):
@@ -226,7 +225,7 @@ def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelect
         out[...] = target.reshape(out.shape)
 
 
-def read(access: Access, plan: BoxPlan | PointPlan, out: Out) -> None:
+def read(access: Access, plan: BoxPlan | PointPlan, out: Values) -> None:
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
@@ -312,9 +311,9 @@ def _read_shards(
     for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
         if found:
-            yield sum([read_cost(access, shards.first, shards.chunks) for shards in found])
-        for shards in found:
-            stale += _read_found(access, target, shards)
+            yield sum([read_cost(access, one.first, one.chunks) for one in found])
+        for one in found:
+            stale += _read_found(access, target, one)
         if not stale:
             return
         rows, shared = np.array(sorted(stale), np.int64), None
@@ -392,9 +391,9 @@ def _fetch(
             raise
         return [], rows.tolist()
     objects, spans, (tables, slot) = opened.shards
-    exists = spans[:, 1] >= 0
-    present = np.flatnonzero(exists)
-    _fill(access, target, batch, rows[~exists])
+    there = spans[:, 1] >= 0
+    present = np.flatnonzero(there)
+    _fill(access, target, batch, rows[~there])
     if not len(present):
         return [], []
     names = index_names(access, batch.shards[rows], located)

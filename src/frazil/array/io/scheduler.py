@@ -11,11 +11,11 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.stores.transfer.retry import FREE_FILES, lacks_files, when_files_are_free
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     import threading

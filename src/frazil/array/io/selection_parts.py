@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frazil.array.access import Access
 from frazil.indexing import AxisSelection, BoxSelection
-
-if TYPE_CHECKING:
-    from frazil.array.access import Access
 
 _ELEMENTS: Final = 2**20  # of a part; at least one row of chunks
 

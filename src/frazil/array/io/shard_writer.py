@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 from threading import Condition, get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import Final, Self
 
 import numpy as np
 
@@ -20,18 +20,13 @@ from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
 from frazil.array.shards.shard_lookup import Chunks
 from frazil.array.shards.shard_objects import BlobTable
+from frazil.base.arrays import ArrayLike, Columns, Values
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
 from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import Columns, Sources
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from frazil.stores.store import Store
-
-Values: TypeAlias = "NDArray[np.generic]"
+from frazil.stores.store import Store
+from frazil.stores.values import Sources
 
 _LITTLE: Final = 2**20  # fewer bytes stay in memory
 

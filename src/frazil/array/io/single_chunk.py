@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 from operator import floordiv
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.write import whole_versions
+from frazil.base.arrays import Columns, Values
 from frazil.indexing import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
@@ -27,14 +28,10 @@ from frazil.stores.values import (
     FOUND,
     NO_SPANS,
     Changed,
-    Columns,
     Pieces,
     Sources,
     Version,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
@@ -48,11 +45,11 @@ _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
 _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
 
 
-def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
+def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> Values | None:
     """The values, of single.shape; None where the general path is needed."""
-    chunk, starts, counts, steps, shape = single
-    chain, rank = access.chain, len(chunk)
-    if chain.inner_chunk.stage is not None or rank >= len(_INDEX):
+    chunk, _, counts, _, shape = single
+    chain = access.chain
+    if chain.inner_chunk.stage is not None or len(chunk) >= len(_INDEX):
         return None
     if chain.levels:
         if access.indexes is not None and access.indexes.by_coordinates and chain.native:
@@ -73,16 +70,13 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         out = np.empty(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
         return None
-    runs = np.array(
-        [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
-    )
     files, buffers = fetched.sources
     watched = None
     if files is not None and expect is not None and access.storage.answers_files:
         watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
         chain.inner_chunk.program, files, buffers, fetched.rows, watched,
-        (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), out, 1,
+        _elements(single), out, 1,
     )  # fmt: skip
     if failures:
         _, code, text = failures[0]
@@ -92,9 +86,16 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     return out.reshape(shape)
 
 
+def _elements(single: SingleChunk) -> tuple[Columns, Columns, Columns]:
+    """The selected elements as the kernel takes them."""
+    rank = len(single.chunk)
+    runs = [(start, n, step, 0) for start, n, step in zip(single.starts, single.counts, single.steps, strict=True)]
+    return _INDEX[rank], _ENTRIES[rank], np.array(runs, np.int64) if rank else _NO_RUNS
+
+
 def _read_from_file(
     access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str]
-) -> NDArray[np.generic] | None:
+) -> Values | None:
     """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
     chunk, starts, counts, steps, shape = single
     chain, indexes = access.chain, access.indexes
@@ -142,7 +143,7 @@ def write_single(
     access: Access,
     single: SingleChunk,
     lengths: tuple[int, ...],
-    values: NDArray[np.generic],
+    values: Values,
     *,
     confirmed: bool = False,
 ) -> bool:
@@ -174,12 +175,11 @@ def _replace_single(
     access: Access,
     single: SingleChunk,
     lengths: tuple[int, ...],
-    source: NDArray[np.generic],
+    source: Values,
     confirm: Callable[[], None] | None,
 ) -> bool:
     """confirm: as in write.Source."""
-    chunk, starts, counts, steps, _ = single
-    inner_chunk, storage, rank = access.chain.inner_chunk, access.storage, len(chunk)
+    chunk, inner_chunk, storage = single.chunk, access.chain.inner_chunk, access.storage
     old, expect = None, _ANY
     whole = _covers(single, inner_chunk.shape, lengths)
     if whole and any(
@@ -191,17 +191,16 @@ def _replace_single(
         fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
         (version,), (status,) = fetched.versions, fetched.status
         old, expect = (*fetched.sources, fetched.rows), [ABSENT if status == ABSENT_KEY else version]
-    runs = np.array([(start, n, step, 0) for start, n, step in zip(starts, counts, steps, strict=True)], np.int64)
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
-        inner_chunk.program, source, (_INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS), old,
+        inner_chunk.program, source, _elements(single), old,
         _ONE, access.stores_fill or not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:
         return False
     if confirm is not None:
         confirm()
-    coords = np.array([chunk], np.int64).reshape(1, rank)
+    coords = np.array([chunk], np.int64).reshape(1, len(chunk))
     if encoded[0] < 0:
         if not storage.erasable:
             return expect[0] == ABSENT

@@ -1,21 +1,18 @@
-"""The costs of tasks: the bytes that they hold beside the result, which are shard indexes, encoded bytes that are fetched (with the gaps between them) or kept,
-decoded chunks, and columns of the plan. First estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the
-budget."""
+"""The costs of tasks: the bytes that they hold beside the result, which are shard indexes, encoded bytes that are fetched (with the gaps between them) or kept, decoded
+chunks, and columns of the plan. First estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the budget."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.array.access import Access
+from frazil.array.shards.shard_lookup import Chunks, Opened, Step
+from frazil.array.shards.shard_objects import BlobTable
 from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
-
-if TYPE_CHECKING:
-    from frazil.array.access import Access
-    from frazil.array.shards.shard_lookup import Chunks, Opened, Step
-    from frazil.array.shards.shard_objects import BlobTable
-    from frazil.stores.values import Pieces
+from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
 _CLIENT_BYTES: Final = 2**21  # the most that the client of a remote store holds beside what it receives and sends
@@ -91,12 +88,12 @@ def write_cost(access: Access, opened: Opened, count: int) -> int:
     """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, those of them that
     are copied to be sent, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
     levels, spans = access.chain.levels, opened.shards.spans
-    exists = spans[:, 1] >= 0
-    carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[exists, 2].sum())
-    assembled = 0 if len(levels) == 1 and levels[0].addressable else carried + int(exists.sum()) * shard_bytes(access)
-    indexes = len(exists) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
-    copied = _copied(access, carried, count + len(exists)) + min(carried // 4, _CLIENT_BYTES)
-    return indexes + carried + copied + assembled + write_chunks_cost(access, count)
+    there = spans[:, 1] >= 0
+    carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
+    made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
+    indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
+    copied = _copied(access, carried, count + len(there)) + min(carried // 4, _CLIENT_BYTES)
+    return indexes + carried + copied + made + write_chunks_cost(access, count)
 
 
 def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> int:

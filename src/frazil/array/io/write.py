@@ -33,7 +33,7 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
-from frazil.array.io.write_parts import EncodedSource, Part, Source, Values, parts_of
+from frazil.array.io.write_parts import EncodedSource, Part, Source, parts_of
 from frazil.array.shards.shard_assembly import Call, Kept, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
     Batch,
@@ -50,6 +50,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
+from frazil.base.arrays import Values
 from frazil.base.late import LateModule
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
@@ -341,16 +342,16 @@ def _change_in_place(
                 again = yield from _change_shards(access, batch, rows[some], source, whole=whole)
                 changed += some[again].tolist()
         return sorted(changed)
-    encoded = _encode_inner(
+    made = _encode_inner(
         access, chunks, steps, spans, located.key, source, keep_fill=access.options.shard_writes == "in_place"
     )
-    if encoded is None:
+    if made is None:
         return list(range(len(rows)))
-    values = outer_values(*encoded)
+    values = outer_values(*made)
     if source.confirm is not None:
         source.confirm()
     shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
-    answers = shard_append.change_chunks(access, shards, group, number, values, encoded[0].blobs.buffers)
+    answers = shard_append.change_chunks(access, shards, group, number, values, made[0].blobs.buffers)
     return (yield from _replace_others(access, batch, rows, source, *answers))
 
 
@@ -374,12 +375,12 @@ def _replace_shards(
     source: Source,
 ) -> Attempt:
     chunks, (steps, spans) = _walk_to(access, batch, rows, key_of, shards)
-    encoded = _encode_inner(access, chunks, steps, spans, key_of, source)
-    if encoded is None:
+    made = _encode_inner(access, chunks, steps, spans, key_of, source)
+    if made is None:
         return list(range(len(rows)))
-    has_chunks, pieces = assembled(*encoded)
-    present, empty = np.flatnonzero(has_chunks), np.flatnonzero(~has_chunks)
-    yield publish_cost(access, encoded[0].blobs, pieces)
+    there, pieces = assembled(*made)
+    present, empty = np.flatnonzero(there), np.flatnonzero(~there)
+    yield publish_cost(access, made[0].blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], pieces, present, empty, expect)
@@ -407,14 +408,14 @@ def _encode_inner(
     of that."""
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
-    retained = keep(steps, spans, blobs)
+    kept = keep(steps, spans, blobs)
     if steps[0].shards.objects.stale:
         return None
     if source.encoded is None:
-        values = encode(access, chunks, source, blobs, retained.old, chunks.offsets, key_of, keep_fill=keep_fill)
+        values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, key_of, keep_fill=keep_fill)
     else:
         values, order = source.encoded(chunks, blobs)
-    return Call(access, steps, chunks, key_of, blobs, order), values, retained
+    return Call(access, steps, chunks, key_of, blobs, order), values, kept
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.errors import SelectionError, shown
 from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
@@ -14,7 +15,6 @@ from frazil.metadata.members import INT64_MAX
 
 if TYPE_CHECKING:
     from frazil.metadata.grids import rectilinear
-    from frazil.stores.values import Columns
 else:
     rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 

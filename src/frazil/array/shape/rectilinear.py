@@ -5,21 +5,18 @@ A selection is planned once for each shape of the chunks that it touches. In a r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.compiled_array import compile_shape
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.base.arrays import Columns
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, blocks
 from frazil.indexing.rectilinear import GridAxis, block_selection, plans
 from frazil.metadata.grids.rectilinear import RectilinearGrid
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.metadata.model import ArrayMetadata
-    from frazil.stores.values import Columns
+from frazil.metadata.model import ArrayMetadata
 
 
 def grid_of(metadata: ArrayMetadata) -> RectilinearGrid:

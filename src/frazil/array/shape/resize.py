@@ -1,28 +1,23 @@
 """Shrinking: chunks outside the new shape are removed; elements outside it, in chunks at the edge, are set to the fill value.
 
-The specification does not require this. Without it old values would come back when the array grows again (docs/design/005-shrink.md). A store that cannot erase
-keeps the chunks outside, filled with the fill value."""
+The specification does not require this. Without it old values would come back when the array grows again (docs/design/005-shrink.md). A store that cannot erase keeps the
+chunks outside, filled with the fill value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.io.write import write
 from frazil.array.shape.extents import chunk_shapes, corners
+from frazil.base.arrays import Columns, Flags, Values
 from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
 from frazil.metadata.grids.chunk_grids import ChunkGrid
 from frazil.stores.array_storage.chunk_storage import PlainChunks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.stores.values import Columns
 
 _ERASE_AT_ONCE = 1024
 
@@ -31,7 +26,7 @@ class Cut(Record):
     """An array that shrinks from the lengths `old` to `new`. plans: of a selection, for each shape of chunks the access to them and the plan."""
 
     access: Access
-    fill: NDArray[np.generic]
+    fill: Values
     grid: ChunkGrid
     plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
     old: tuple[int, ...]
@@ -75,9 +70,8 @@ class Cut(Record):
                 hint="call refresh(), and resize it again",
             )
 
-    def _stored(self) -> tuple[Columns, Columns, NDArray[np.bool_]]:
-        """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside,
-        bool[n]."""
+    def _stored(self) -> tuple[Columns, Columns, Flags]:
+        """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside, bool[n]."""
         lengths = np.array(self.new, np.int64).reshape(1, -1)
         coords = self.access.storage.stored(self.grid.grid_shape(self.old))
         first = corners(coords, self.grid)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.shards.shard_indexes import IndexTables
+from frazil.array.shards.shard_indexes import FILE_VERSION, IndexTables, file_versions
 from frazil.array.shards.shard_objects import BlobTable
+from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
@@ -26,17 +27,15 @@ from frazil.stores.local.appended_shards import (
     was_copied,
 )
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import Columns, Version
+from frazil.stores.values import Version
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
+
 
 Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
 
-_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 _WASTE: Final = 0.5  # the part of a shard's bytes that may be unused before it is rewritten
 
 
@@ -76,11 +75,11 @@ def is_worth_appending(
     slot: Columns,
     group: Columns,
     number: Columns,
-) -> NDArray[np.bool_]:
+) -> Flags:
     """bool[m]: the existing shards that would not have too many unused bytes if the inner chunks (group, number) were written behind their end.
 
     sizes: int64[m], bytes of each shard;  tables, slot: as in a Step"""
-    files = [version is not None and len(version) == _FILE_VERSION for version in versions]
+    files = [version is not None and len(version) == FILE_VERSION for version in versions]
     worth = np.asarray((slot >= 0) & np.array(files, np.bool_), np.bool_)
     if access.options.shard_writes == "in_place" or not len(tables):
         return worth
@@ -111,12 +110,13 @@ def append_remembered(
         return None
     found = access.indexes.find(list(map(tuple, coords.tolist()))) or ()
     slots = [slot for slot in found if slot is not None]
-    versions = [cached.version(row) or b"" for cached, row in slots]
-    if len(slots) < len(coords) or any(len(version) != _FILE_VERSION for version in versions):
+    versions = [cached.version(row) for cached, row in slots]
+    columns = file_versions(versions)
+    if len(slots) < len(coords) or columns is None:
         return None
     level = access.chain.levels[0]
     tables = np.stack([cached.tables[row] for cached, row in slots])
-    sizes = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)[:, 1]
+    sizes = columns[:, 1]
     group = chunks.shard_rows()
     number = chunks.numbers([1] * len(level.counts), level.counts, level.strides)
     if ((tables[group, number, 0] >= 0) & ~chunks.whole()).any():

@@ -5,7 +5,6 @@ All functions work on columns over encoded bytes. codecs/sharding/shard.py assem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,15 +12,13 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
+from frazil.base.arrays import Columns, Flags, Octets
 from frazil.base.record import Record
 from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.sharding.inner_order import inner_ranks
 from frazil.codecs.sharding.shard import Assembled, InnerChunks, assemble
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.stores.values import Columns, Pieces
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.stores.values import Pieces
 
 _NEW = 2**62  # sorts behind every offset in an old shard
 
@@ -116,7 +113,7 @@ def outer_values(call: Call, values: Columns, retained: Kept) -> Columns:
     return values
 
 
-def assembled(call: Call, values: Columns, retained: Kept) -> tuple[NDArray[np.bool_], Pieces]:
+def assembled(call: Call, values: Columns, retained: Kept) -> tuple[Flags, Pieces]:
     """The shards of the outermost level: bool[m], which of them have inner chunks; and the pieces of those. values: int64[n, 3], the inner chunks as rows of
     the call's blobs, length -1 for an empty one."""
     level = call.access.chain.levels[0]
@@ -177,14 +174,12 @@ def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
     return joined
 
 
-def _encoded(
-    call: Call, depth: int, numbers: list[int], shards: Sequence[NDArray[np.uint8]]
-) -> Sequence[bytes | _kernel.Segment]:
+def _encoded(call: Call, depth: int, numbers: list[int], shards: Sequence[Octets]) -> Sequence[bytes | _kernel.Segment]:
     """Shards encoded by the codecs around them: first by codecs in Python, one after the other, then by those of the kernel for all shards at once."""
     after = call.access.chain.levels[depth].after
     forms = [codec.native() for codec in after]
     last = len(forms) - next((i for i, form in enumerate(reversed(forms)) if form is None), len(forms))
-    values: Sequence[bytes | NDArray[np.uint8]] = shards
+    values: Sequence[bytes | Octets] = shards
     if last:
         values = [
             _encode_shard(call, after[:last], shard.tobytes(), depth, number)

@@ -6,18 +6,17 @@ shard_lookup.py and the kernel read and check indexes."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
+from frazil.codecs.chain.compiled_chain import Chain
+from frazil.metadata.model import ArrayMetadata
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
-from frazil.stores.values import Columns, Version
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.codecs.chain.compiled_chain import Chain
-    from frazil.metadata.model import ArrayMetadata
+from frazil.stores.values import Version
 
 _NAME: Final = 128  # bytes counted for the name of a shard
 
@@ -46,6 +45,18 @@ class IndexTables(Record):
 
 
 Slot = tuple[IndexTables, int]  # tables, and a row of them
+FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
+
+
+def file_versions(versions: Sequence[Version | None]) -> Columns | None:
+    """The versions of files on a local disk as int64[n, 3]; None where one is of another kind."""
+    known = [version for version in versions if version is not None and len(version) == FILE_VERSION]
+    if len(known) < len(versions):
+        return None
+    columns: Columns = np.frombuffer(b"".join(known), "<i8").astype(np.int64).reshape(-1, 3)
+    return columns
+
+
 _NOTHING: Final[tuple[IndexTables | None, Sequence[Hashable], int]] = (None, (), 0)
 
 

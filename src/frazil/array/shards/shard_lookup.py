@@ -5,14 +5,15 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, folder_there
-from frazil.array.shards.shard_indexes import IndexTables
+from frazil.array.shards.shard_indexes import IndexTables, file_versions
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
+from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
@@ -20,14 +21,12 @@ from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError
 from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
-
-_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none
@@ -96,11 +95,10 @@ class Opened(Record):
             return
         tables = stacked if len(remembered) == len(stacked) else stacked[of_shard[remembered]]
         versions = [self.versions[i] or b"" for i in remembered]
-        if all(len(version) == _FILE_VERSION for version in versions):
-            columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
-            access.indexes.put([names[i] for i in remembered], IndexTables(tables, columns))
-        else:
-            access.indexes.put([names[i] for i in remembered], IndexTables(tables, versions))
+        columns = file_versions(versions)
+        access.indexes.put(
+            [names[i] for i in remembered], IndexTables(tables, versions if columns is None else columns)
+        )
 
 
 def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
@@ -247,10 +245,10 @@ def decode_whole(
 def _read_indexes(access: Access, level: Level, objects: Objects, spans: Columns, key: Key) -> StackedIndex:
     """The indexes of shards whose spans are known."""
     nbytes = level.index_codecs.nbytes
-    exists = spans[:, 1] >= 0
+    there = spans[:, 1] >= 0
     index_spans = spans.copy()  # of a shard that is too short, which read_indexes refuses, all bytes
-    index_spans[exists, 2] = np.minimum(spans[exists, 2], nbytes)
+    index_spans[there, 2] = np.minimum(spans[there, 2], nbytes)
     if level.at_end:
-        index_spans[exists, 1] += spans[exists, 2] - index_spans[exists, 2]
+        index_spans[there, 1] += spans[there, 2] - index_spans[there, 2]
     sources, rows = objects.rows(index_spans)
     return _parsed(access, level, sources, rows, spans[:, 2], key)

@@ -5,16 +5,14 @@ Objects convert spans to rows for the kernel. Nothing is decoded here."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
-from frazil.stores.values import STALE, Columns, Fetched, Sources, Version, flat_buffer
-
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
+from frazil.stores.values import STALE, Fetched, SourceBuffer, Sources, Version, flat_buffer
 
 
 class Objects(Protocol):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, cast
+from collections.abc import Sequence
+from typing import Final, Literal, cast
 
 from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
+from frazil.codecs.chain.compiled_chain import Chain
+from frazil.codecs.codec import Codec
 from frazil.codecs.sharding.inner_order import Order
 from frazil.errors import InvalidInputError, shown
 from frazil.stores.local.local_store import LocalStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frazil.codecs.chain.compiled_chain import Chain
-    from frazil.codecs.codec import Codec
-    from frazil.stores.store import Store
+from frazil.stores.store import Store
 
 Strategy = Literal["rewrite", "append", "in_place"]
 _ORDERS: Final = ("written", "C", "F", "morton")

@@ -1,6 +1,6 @@
 """The codecs `vlen-utf8`, `vlen-bytes` and `vlen-array`: the number of elements, then the length and the bytes of each; numbers are u32, little-endian.
 
-Where the other codecs of the chain are the kernel's, element_stage.py runs it for many chunks at once; here it runs for one chunk."""
+Where the other codecs of the chain are the kernel's, chain/element_stage.py runs it for many chunks at once; here it runs for one chunk."""
 
 from __future__ import annotations
 

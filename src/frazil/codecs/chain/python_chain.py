@@ -58,10 +58,10 @@ class PythonChain(Record):
 
     def encode(self, array: Array) -> bytes:
         """The bytes of an array of specs[0]. Raises InvalidInputError."""
-        for before, spec, output in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
+        for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
             with running(before.name, InvalidInputError):
                 array = before.encode(array, spec)
-                _check(array, before.name, output, InvalidInputError)
+                _check(array, before.name, made, InvalidInputError)
         with running(self.serializer.name, InvalidInputError):
             data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
         for codec in self.after:

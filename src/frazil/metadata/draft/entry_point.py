@@ -138,10 +138,10 @@ class _Guarded(Value):
 
     def encode(self, document: dict[str, Json]) -> bytes:
         with self._call() as call:
-            encoded: object = self.inner.encode(document)
-            if not isinstance(encoded, bytes | bytearray | memoryview):
-                raise call.wrong(encoded, "bytes")
-            return bytes(encoded)
+            made: object = self.inner.encode(document)
+            if not isinstance(made, bytes | bytearray | memoryview):
+                raise call.wrong(made, "bytes")
+            return bytes(made)
 
     def decode(self, value: bytes) -> Json:
         with self._call():

@@ -34,10 +34,6 @@ class Rechunked(Record):
         return {name: with_lists(value) for name, value in self._asdict().items()}
 
     def __repr__(self) -> str:
-        """The text that print shows, for use at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         chunks = f"chunks {extents_text(self.chunks)}" + (
             f" in shards {extents_text(self.shards)}" if self.shards else ""
         )

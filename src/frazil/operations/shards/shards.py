@@ -78,10 +78,6 @@ class Shards(Record):
         return {"location": self.location, "shards": [shard.to_json() for shard in self.shards]}
 
     def __repr__(self) -> str:
-        """The text that print shows, for use at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def lines(self, most: int | None = None) -> list[str]:

@@ -74,10 +74,6 @@ class Validation(Record):
         }
 
     def __repr__(self) -> str:
-        """The text that print shows, for use at a prompt."""
-        return str(self)
-
-    def __str__(self) -> str:
         lines = [f"repaired: {problem}" for problem in self.repaired]
         lines += [str(problem) for problem in self.problems]
         if self.omitted:

@@ -4,11 +4,12 @@ piece by piece."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from frazil.errors import ConflictError, StoreError
+from frazil.stores.port import StorePort
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import (
@@ -18,13 +19,9 @@ from frazil.stores.values import (
     NO_SPANS,
     OPEN_AT_ONCE,
     WHOLE,
-    Capabilities,
-    Changed,
-    Columns,
     Fetched,
     Pieces,
     Sources,
-    Version,
     pieces_of,
     whole_spans,
 )
@@ -34,27 +31,7 @@ _REQUESTS: Final = 16  # for one object at once
 _COPIES: Final = Backoff(3)  # for an object that others replace
 
 
-class _Source(Protocol):
-    @property
-    def capabilities(self) -> Capabilities: ...
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-    ) -> Fetched: ...
-
-
-class _Target(Protocol):
-    @property
-    def capabilities(self) -> Capabilities: ...
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]: ...
-
-
-def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> None:
+def put_parts(target: StorePort, name: str, size: int, parts: Iterator[bytes]) -> None:
     """Stores a value of `size` bytes that comes in parts, replacing an old one. It is published whole, or not at all if `parts` raises. A store without the
     capability `streams` gets it in one piece of memory."""
     if target.capabilities.streams:
@@ -65,7 +42,7 @@ def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> 
 
 
 def copy_by_put(
-    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], limit: int
+    target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int
 ) -> list[int]:
     """copy_in by fetch and put_many. limit: bytes that may be in memory."""
     direct = source.capabilities.direct
@@ -79,7 +56,7 @@ def copy_by_put(
 
 
 def _copy_batch(
-    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
+    target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], first: int, limit: int
 ) -> list[int]:
     """first: bytes that are requested of each object before its size is known; -1: all, which takes no memory."""
     sizes, long = _copy_small(target, names, source, sources, first, limit)
@@ -89,7 +66,7 @@ def _copy_batch(
 
 
 def _copy_small(
-    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
+    target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], first: int, limit: int
 ) -> tuple[list[int], list[int]]:
     """_copy_batch, except for objects that are larger: returns the sizes, and the rows of the larger ones."""
     fetched = source.fetch(sources, whole_spans(len(names), first))
@@ -134,7 +111,7 @@ def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
         raise StoreError(f"the store returned less than the {size} bytes of the object", key=key, hint="try again")
 
 
-def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: str) -> int:
+def _put_unmeasured(target: StorePort, name: str, source: StorePort, source_name: str) -> int:
     value = read_values(source.fetch([source_name], WHOLE), [source_name], WHOLE)[0]
     if value is None:
         return -1
@@ -142,7 +119,7 @@ def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: st
     return len(value)
 
 
-def _put_long(target: _Target, name: str, source: _Source, source_name: str, limit: int) -> int:
+def _put_long(target: StorePort, name: str, source: StorePort, source_name: str, limit: int) -> int:
     """An object that is larger than memory should hold; returns its size, -1 if it was removed."""
     for _ in attempts(_COPIES):
         found = source.fetch([source_name], NO_SPANS)
@@ -161,7 +138,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
     )
 
 
-def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
+def pieces_of_object(source: StorePort, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
     """The bytes of an object of known size, one after the other, of the version in `found`; at most `limit` of them in memory. Raises ConflictError
     if it is replaced meanwhile, StoreError."""
     size, version = int(found.sizes[0]), found.versions[0]

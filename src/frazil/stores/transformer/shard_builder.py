@@ -45,12 +45,9 @@ def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pie
 
     tables: int64[g, total, 2], the old indexes, -1 for a missing chunk"""
     sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)
-    stored = np.flatnonzero(new.length >= 0)
-    first = np.append(new.pieces.offsets[:-1][stored], new.pieces.offsets[-1])
-    shard, number = (
-        np.concatenate((new.shard[stored], carried.shard)),
-        np.concatenate((new.number[stored], carried.number)),
-    )
+    kept = np.flatnonzero(new.length >= 0)
+    first = np.append(new.pieces.offsets[:-1][kept], new.pieces.offsets[-1])
+    shard, number = np.concatenate((new.shard[kept], carried.shard)), np.concatenate((new.number[kept], carried.number))
     chunks = InnerChunks(
         shard,
         number,
@@ -58,5 +55,5 @@ def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pie
         np.concatenate((first, first[-1] + 1 + np.arange(len(rows)))),
         tables[shard, number, 0],
     )
-    assembled = assemble(level, chunks, np.full_like(tables, -1), -1 - len(sources.buffers))
-    return composed(Sources(sources.files, [*sources.buffers, assembled.indexes]), assembled.rows, assembled.offsets)
+    made = assemble(level, chunks, np.full_like(tables, -1), -1 - len(sources.buffers))
+    return composed(Sources(sources.files, [*sources.buffers, made.indexes]), made.rows, made.offsets)

@@ -130,12 +130,12 @@ class ShardWriter(Record):
         published: dict[int, Version],
     ) -> Columns:
         """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
-        batch = self._with_expected(self._open_shards(chunk_rows, part, expect, values), expect, answers)
+        batch = self._with_expected(self._opened(chunk_rows, part, expect, values), expect, answers)
         carried = self._carried(batch)
         if carried is None:
             return batch.rows
         values = values.take(batch.rows)
-        outcome = self._publish(batch, Chunks(batch.group, batch.number, *values), carried)
+        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried)
         again = [isinstance(outcome[group], Changed) for group in batch.group.tolist()]
         for row, group, length in zip(batch.rows.tolist(), batch.group.tolist(), values.length.tolist(), strict=True):
             answer = outcome[group]
@@ -144,9 +144,7 @@ class ShardWriter(Record):
                 published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _open_shards(
-        self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], values: Values
-    ) -> _Batch:
+    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], values: Values) -> _Batch:
         """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
         shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
@@ -193,7 +191,7 @@ class ShardWriter(Record):
             return None
         return Carried(group, number, fetched.sources, fetched.rows)
 
-    def _publish(self, batch: _Batch, new: Chunks, carried: Carried) -> dict[int, Answer]:
+    def _published(self, batch: _Batch, new: Chunks, carried: Carried) -> dict[int, Answer]:
         """The result for each shard that has new chunks."""
         touched, changes, full, opened = np.zeros((4, len(batch.names)), np.bool_)
         touched[new.shard] = True

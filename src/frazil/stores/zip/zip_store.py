@@ -228,8 +228,8 @@ class ZipStore(Store):
         entries = Entries(NO_ENTRIES, ABSENT, b"", version_is_unique=True)
         status = [STALE if expected else ABSENT_KEY for expected in expect or [None] * len(names)]
         rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-        fetched = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
-        resume = ReadEntries(fetched, entries, entries.find(names))
+        held = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
+        resume = ReadEntries(held, entries, entries.find(names))
         sizes = np.full(len(names), -1, np.int64)
         return Fetched(Sources(None, ()), status, [None] * len(names), sizes, rows, None, resume)
 
