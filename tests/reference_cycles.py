@@ -1,4 +1,5 @@
-"""Errors that are freed with their last reference: in a cycle, their tracebacks would keep frames, and the values in these, until the garbage collector runs."""
+"""Errors that are freed with their last reference: in a cycle, their tracebacks would keep frames, and the values in these, until the garbage collector
+runs."""
 
 from __future__ import annotations
 

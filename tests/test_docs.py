@@ -55,7 +55,7 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
         assert output.out == shown
 
 
-def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bucket_examples_of_repositories_run(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)

@@ -30,7 +30,7 @@ MADE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "arguments"), MADE)
-def test_they_agree_with_zarr_python(name: str, arguments: dict[str, Any]) -> None:
+def test_data_types_agree_with_zarr_python(name: str, arguments: dict[str, Any]) -> None:
     theirs = getattr(pytest.importorskip("zarr.dtype"), name)(**arguments)
     ours = getattr(dtype, name)(**arguments)
     for zarr_format in (2, 3):
@@ -41,7 +41,7 @@ def test_they_agree_with_zarr_python(name: str, arguments: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(("name", "arguments"), MADE)
-def test_they_are_data_types_of_new_arrays(name: str, arguments: dict[str, Any]) -> None:
+def test_data_types_create_arrays(name: str, arguments: dict[str, Any]) -> None:
     made = getattr(dtype, name)(**arguments)
     array = frazil.create_array({}, shape=2, dtype=made)
     assert array.metadata.data_type == made.data_type

@@ -10,7 +10,7 @@ from tests.rules.texts import forbidden_texts, missing_files, project_files
 ROOT = Path(__file__).parent.parent
 
 
-def test_no_file_names_what_it_may_not() -> None:
+def test_files_contain_no_forbidden_words() -> None:
     sources = {path.relative_to(ROOT).as_posix(): path.read_text(errors="replace") for path in project_files(ROOT)}
     assert "Makefile" in sources
     assert forbidden_texts(sources) == []

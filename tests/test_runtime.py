@@ -89,7 +89,7 @@ def test_settings_that_change_no_result(settings: dict[str, object]) -> None:
         (5, "mapping"),
     ],
 )
-def test_what_would_change_results_is_refused(settings: dict[str, object], message: str) -> None:
+def test_settings_that_change_results_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         frazil.config.set(settings if settings == 5 else {"threading.max_workers": 2, **settings})
     assert in_context(DEFAULT) is DEFAULT
@@ -104,7 +104,7 @@ def test_names_of_settings() -> None:
     assert "array.order: 'C'\n" in out.getvalue()
 
 
-def test_what_is_opened_in_the_block_takes_the_settings(tmp_path: Path) -> None:
+def test_handles_opened_in_the_block_have_its_settings(tmp_path: Path) -> None:
     outside = frazil.create_array(tmp_path / "a", shape=3, dtype="i4")
     with frazil.config.set({"async.concurrency": 5, "threading.max_workers": 2}):
         repo = frazil.Repository.create(tmp_path / "sea.repo")

@@ -1,5 +1,5 @@
-"""The data types of zarr.dtype, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each wraps a data type of Frazil and can be passed
-as dtype= to the functions that create arrays.
+"""The data types of zarr.dtype, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each wraps a data type of Frazil and can
+be passed as dtype= to the functions that create arrays.
 
 Other code does not need them: dtype= also takes NumPy's dtypes and the names of registered data types."""
 
@@ -22,7 +22,8 @@ _OBJECTS: Final = {"string": "vlen-utf8", "variable_length_bytes": "vlen-bytes"}
 
 
 class ZDType(Value):
-    """Base class. data_type: the data type of Frazil; endianness: "little" or "big" for data types that NumPy has. New arrays have the byte order of their codecs."""
+    """Base class. data_type: the data type of Frazil; endianness: "little" or "big" for data types that NumPy has. New arrays have the byte order of their
+    codecs."""
 
     __slots__ = ("data_type", "endianness")
     data_type: DataType

@@ -1,4 +1,5 @@
-"""Every exception that Frazil raises, and how their messages show a value. There is one class for each way in which a caller reacts; no other module defines exceptions.
+"""Every exception that Frazil raises, and how their messages show a value. There is one class for each way in which a caller reacts; no other module defines
+exceptions.
 
 FrazilError
 ├── NotFoundError (KeyError, FileNotFoundError, ValueError)  nothing is at this location: check it, or create the node
@@ -21,8 +22,8 @@ FrazilError
 FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names, or zarr-python's own codec pipeline is used
 RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
 
-The bases that are errors of Python are those that zarr-python raises in the same place: `except FileNotFoundError` in its scripts works. Names of zarr.errors, such as
-ContainsArrayError, are aliases of these classes (the last lines of this file).
+The bases that are errors of Python are those that zarr-python raises in the same place: `except FileNotFoundError` in its scripts works. Names of zarr.errors,
+such as ContainsArrayError, are aliases of these classes (the last lines of this file).
 """
 
 from __future__ import annotations
@@ -205,13 +206,15 @@ class ChecksumError(DataError):
 
 
 class FormatError(DataError):
-    """A shard index or another stored structure with invalid bytes. `other_version`: the bytes are not damaged, but of a version of the format that cannot be read here."""
+    """A shard index or another stored structure with invalid bytes. `other_version`: the bytes are not damaged, but of a version of the format that cannot be
+    read here."""
 
     other_version: bool = False
 
 
 class FallbackWarning(UserWarning):
-    """A data type that is not registered is read as the fallback that its document names; with `Registry.without_fallbacks` that is an error. Or frazil.zarr.CodecPipeline
+    """A data type that is not registered is read as the fallback that its document names; with `Registry.without_fallbacks` that is an error. Or
+    frazil.zarr.CodecPipeline
     leaves chunks of zarr-python to the pipeline of zarr-python."""
 
 

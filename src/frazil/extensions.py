@@ -1,5 +1,5 @@
-"""The types for writing extensions: values, and ports of the extensions that `Registry.with_...` takes. Codecs and their base classes are in frazil.codecs, stores
-in frazil.stores.
+"""The types for writing extensions: values, and ports of the extensions that `Registry.with_...` takes. Codecs and their base classes are in frazil.codecs,
+stores in frazil.stores.
 
 Extension            a name or URI with its configuration, as documents hold it
 DataType             the base class of data types; DataTypeFamily: a registry's entry for them, and FillValue: one element

@@ -22,11 +22,11 @@ __all__ = ["DEFAULT", "Config", "Runtime", "config", "cores", "in_context"]
 class Runtime(Record):
     """Limits of one array, group or repository handle.
 
-    threads             threads of the kernel inside one call, which decode, encode, or write files; 0 means one for each core that the process may use. A store that the caller
-                        created has limits of its own
+    threads             threads of the kernel inside one call, which decode, encode, or write files; 0 means one for each core that the process may use. A store
+                        that the caller created has limits of its own
     requests_in_flight  requests at once to a remote store
-    bytes_in_flight     bytes that one read or write holds beside its result, or one task if that needs more: shard indexes, encoded bytes that are fetched or carried over,
-                        and chunks to decode or encode. A task is at least one shard or chunk
+    bytes_in_flight     bytes that one read or write holds beside its result, or one task if that needs more: shard indexes, encoded bytes that are fetched or
+                        carried over, and chunks to decode or encode. A task is at least one shard or chunk
     cache_bytes         size of the cache that is shared by everything opened from one location: shard indexes, and of a repository its files, references and,
                         where reading them takes a request, encoded chunks; 0: no cache
     """
@@ -105,11 +105,12 @@ _SETTINGS: Final[ContextVar[Mapping[str, object] | None]] = ContextVar("frazil.c
 
 
 class Config:
-    """frazil.config: the limits for arrays and repositories that are opened or created without runtime=, under the names of zarr-python's settings. A setting applies to what
-    the same thread or task opens; in `with frazil.config.set({...})` until the end of the block. Open arrays and repositories keep the limits that they were opened with.
+    """frazil.config: the limits for arrays and repositories that are opened or created without runtime=, under the names of zarr-python's settings. A setting
+    applies to what the same thread or task opens; in `with frazil.config.set({...})` until the end of the block. Open arrays and repositories keep the limits
+    that they were opened with.
 
-    async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, is Runtime.threads. The others are without effect, or have one
-    value only: everything that changes what is read or stored is an argument of the functions that open and create."""
+    async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, is Runtime.threads. The others are without
+    effect, or have one value only: everything that changes what is read or stored is an argument of the functions that open and create."""
 
     __slots__ = ()
 
@@ -123,7 +124,8 @@ class Config:
         raise NotFoundError(f"there is no setting {key!r}", hint=f"known names: {', '.join(_ALLOWED)}")
 
     def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
-        """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
+        """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it
+        restores them.
         Raises InvalidInputError for unknown settings and values that are not allowed; nothing is changed then."""
         changes = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
         for key, value in changes.items():

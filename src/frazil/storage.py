@@ -1,4 +1,5 @@
-"""The stores of zarr.storage, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each gives a store of frazil.stores, which has more options.
+"""The stores of zarr.storage, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each gives a store of frazil.stores, which
+has more options.
 
 Locations work without them: frazil.open("sea.zarr"), frazil.open("s3://bucket/sea.zarr"), frazil.open({})."""
 
@@ -51,7 +52,8 @@ def ZipStore(  # noqa: N802
     mode         r: read an archive; a: read and write; w: replace it by an empty one; x: create a new one
     compression  0: entries are stored as they are, because chunks are compressed already
     allowZip64   without effect: archives that need it have it
-    Raises InvalidInputError, NotFoundError if there is no archive to read; with mode w also FormatError for a file that is not a zip archive, StoreError for a folder."""
+    Raises InvalidInputError, NotFoundError if there is no archive to read; with mode w also FormatError for a file that is not a zip archive, StoreError for a
+    folder."""
     if mode not in ("r", "a", "w", "x"):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of r, a, w, x")
     if mode == "w" and read_only:

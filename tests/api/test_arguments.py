@@ -136,7 +136,7 @@ def test_adopted_files(wrong: Any, tmp_path: Path) -> None:
             act()
 
 
-def test_no_repository_in_a_repository(tmp_path: Path) -> None:
+def test_repositories_inside_repositories_are_refused(tmp_path: Path) -> None:
     store = MemoryStore("of_repositories")
     frazil.Repository.create("memory://of_repositories/a/b")
     for location in (tmp_path / "c.repo",):

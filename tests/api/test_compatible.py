@@ -33,7 +33,7 @@ def test_attributes_have_no_files() -> None:
         frazil.Repository.open_or_create(store, compatible=ALPHA, attributes_file_bytes=10)
 
 
-def test_one_that_is_there_stays_as_it_is() -> None:
+def test_existing_repositories_keep_their_compatibility() -> None:
     store, other = MemoryStore(), MemoryStore()
     frazil.Repository.open_or_create(store)
     with pytest.raises(InvalidInputError, match=ALPHA):

@@ -52,7 +52,7 @@ def without_copies(found: list[tuple[str, object]]) -> list[tuple[str, object]]:
     return [(p, n.without_consolidated() if hasattr(n, "without_consolidated") else n) for p, n in found]
 
 
-def test_where_nothing_can_be_listed_the_copies_are_the_nodes() -> None:
+def test_without_listings_nodes_come_from_the_copies() -> None:
     store = consolidated()
     counting = CountingStore(Unlisted(store))
     group, plain = frazil.open_group(counting), frazil.open_group(store)
@@ -83,7 +83,7 @@ def test_a_group_below_is_found_in_the_copies_of_the_location() -> None:
         list(frazil.open_group(store, "r+", path="a"))
 
 
-def test_what_changes_is_read_from_documents() -> None:
+def test_changed_nodes_are_read_from_documents() -> None:
     store = consolidated()
     group = frazil.open_group(Unlisted(store), "r+")
     with pytest.raises(StoreError, match="listable"):

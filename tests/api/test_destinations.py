@@ -100,7 +100,7 @@ def test_a_repository_is_not_overwritten(name: str, place: Path) -> None:
 
 @pytest.mark.parametrize("name", [*WRITERS, "frazil import"])
 @pytest.mark.parametrize("inside", ["x.repo/chunks", "x.repo/b/c", "x.repo/refs/branch.main", "x.repo/sea.png"])
-def test_nothing_is_made_among_the_files_of_a_repository(name: str, inside: str, place: Path) -> None:
+def test_destinations_inside_a_repository_are_refused(name: str, inside: str, place: Path) -> None:
     write = by_command("import", "ocean.nc", "PLACE") if name == "frazil import" else WRITERS[name]
     check_refused(write, place, inside)
 
@@ -121,7 +121,7 @@ def test_a_folder_with_a_repository_in_it_is_not_overwritten(name: str, place: P
     check_refused(WRITERS[name], place, above)
 
 
-def test_what_goes_on_working(place: Path) -> None:
+def test_allowed_destinations(place: Path) -> None:
     main(["copy", "plain.zarr", "x.repo@main/copied"])
     assert frazil.open_array("x.repo@main/copied").shape == (4, 4)
     main(["import", "ocean.nc", "x.repo@main", "--path", "from/file"])
@@ -207,7 +207,7 @@ def test_groups_do_not_overwrite_repositories(name: str, kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_no_repository_is_created_in_a_hierarchy(tmp_path: Path, zarr_format: int) -> None:
+def test_repositories_inside_hierarchies_are_refused(tmp_path: Path, zarr_format: int) -> None:
     """Programs would find only one of the two."""
     for name, create in (("a", frazil.create_array), ("g", frazil.create_group)):
         create(tmp_path / name, zarr_format=zarr_format, **({"data": [1, 2]} if name == "a" else {}))  # type: ignore[operator]

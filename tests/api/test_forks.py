@@ -273,7 +273,7 @@ def start(repo: frazil.Repository, committed: bool) -> frazil.Session:
         ("resize t 4", "resize t 6", {"metadata"}),
     ],
 )
-def test_what_cannot_be_together(one: str, other: str, kinds: set[str], way: str, committed: bool) -> None:
+def test_conflicting_forks_are_refused(one: str, other: str, kinds: set[str], way: str, committed: bool) -> None:
     for first, second in ((one, other), (other, one)):
         session = start(frazil.Repository.create(MemoryStore()), committed)
         forks = [session.fork(), session.fork()]
@@ -306,7 +306,7 @@ def test_what_cannot_be_together(one: str, other: str, kinds: set[str], way: str
         ("move t u", "move t u"),
     ],
 )
-def test_what_goes_together(one: str, other: str, committed: bool) -> None:
+def test_compatible_forks_merge(one: str, other: str, committed: bool) -> None:
     """In both directions, with the same result, which is also committed."""
     found = []
     for first, second in ((one, other), (other, one)):

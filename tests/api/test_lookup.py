@@ -80,7 +80,7 @@ def test_a_commit_is_found_by_its_own_time() -> None:
 
 
 @pytest.mark.parametrize("time", [datetime(2024, 1, 1), "2024-01-01", "2024-01-01T00:00:00", "yesterday", "", 0, None])  # noqa: DTZ001
-def test_times_that_are_none(time: object) -> None:
+def test_invalid_times_are_refused(time: object) -> None:
     files, first = created()
     with pytest.raises(InvalidInputError, match="zone"):
         as_of(files, first.snapshot, time)  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def check_every_file_is_used(store: MemoryStore) -> None:
     assert named == {*store.list_prefix("manifests/"), *store.list_prefix("attributes/")}
 
 
-def test_what_a_retry_cannot_use_is_removed() -> None:
+def test_files_that_a_retry_cannot_use_are_removed() -> None:
     """Each rival writes to the same array, so that its manifests are merged again."""
     store = Overtaken()
     repo = repository(store, attributes_file_bytes=100)

@@ -166,7 +166,7 @@ def test_names_of_branches_tags_and_snapshots_that_are_mixed_up(tmp_path: Path) 
             call()
 
 
-def test_no_name_is_a_command_to_a_terminal() -> None:
+def test_control_characters_in_names_are_escaped() -> None:
     """Names of nodes are untrusted: no text of ours contains their control characters, or lines that they forge."""
     name = "a\x1b[31m\nb\x9b"
     store = MemoryStore()
@@ -217,7 +217,9 @@ def test_a_mistyped_argument(name: str, meant: str) -> None:
         frazil.create_group({}).create_arrays({"a": {"shape": 3, "dtype": "i4", name: 3}})
 
 
-def test_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_messages_for_missing_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The hint says what is there instead. Commands do not name modes of Python."""
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()

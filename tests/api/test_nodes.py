@@ -71,7 +71,7 @@ def test_store_is_a_name_of_the_location() -> None:
             make(store, store=store, **(SHAPED if make is frazil.create_array else {}))
 
 
-def test_what_open_refuses_leaves_nothing() -> None:
+def test_refused_opens_create_nothing() -> None:
     store = MemoryStore()
     with pytest.raises(FrazilError):
         frazil.open(store, "w", shape=4, dtype="none")

@@ -118,7 +118,7 @@ def test_both_changed_the_rows_behind_which_both_appended() -> None:
         assert values(repo) == [1, 1, 1, 1, expected, last, 2, 2, 3, 3]
 
 
-def test_nothing_left_to_commit_is_no_error() -> None:
+def test_a_rebase_without_remaining_changes_succeeds() -> None:
     repo = repository()
     with repo.transaction(message="outer", rebase="disjoint") as root:
         root.create_group("same")
@@ -266,7 +266,7 @@ def test_a_number_is_no_truth_value() -> None:
     assert repo.readonly_session().root.attrs["a"] is True
 
 
-def test_who_keeps_losing_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_off_grows_with_each_lost_race(monkeypatch: pytest.MonkeyPatch) -> None:
     repo = repository()
     session = repo.writable_session()
     session.root.attrs["mine"] = 1

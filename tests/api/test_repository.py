@@ -93,7 +93,7 @@ def test_time_travel(repo: frazil.Repository) -> None:
     assert repo.branches == ["main"]
 
 
-def test_what_a_transaction_raises_leaves_nothing(repo: frazil.Repository) -> None:
+def test_exceptions_discard_the_transaction(repo: frazil.Repository) -> None:
     with pytest.raises(ZeroDivisionError), repo.transaction(message="never") as root:
         sea(root)
         raise ZeroDivisionError
@@ -394,7 +394,7 @@ def test_attributes_can_have_a_file(store: Store) -> None:
         ({"chunk_key_encoding": "v2"}, "chunk_key"),
     ],
 )
-def test_what_snapshots_cannot_hold_is_refused_by_name(
+def test_metadata_that_snapshots_cannot_hold_is_refused(
     repo: frazil.Repository, arguments: dict[str, object], word: str
 ) -> None:
     session = repo.writable_session()

@@ -206,7 +206,7 @@ def test_virtual_chunks_keep_their_files_and_checks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_it_meets_a_session_as_the_session_that_made_it(change: Change) -> None:
+def test_snapshot_deltas_conflict_like_session_deltas(change: Change) -> None:
     """Both deltas of one change conflict with the same changes of others."""
     repo = repository("alpha")
     base = repo.lookup_branch("main")

@@ -313,7 +313,7 @@ def test_slashes_of_paths_do_not_count(path: str | None) -> None:
     assert f"{plain}/zarr.json".strip("/") in saved
 
 
-def test_what_cannot_erase_is_saved_to_once() -> None:
+def test_stores_without_erase_are_saved_to_once() -> None:
     store = Unerasable(MemoryStore())
     frazil.save(store, a=np.arange(3), b=np.arange(4))
     assert frazil.load(store)["b"].tolist() == [0, 1, 2, 3]

@@ -101,7 +101,7 @@ def test_an_array_created_again_with_other_chunks_is_read_by_its_own_index() -> 
 
 
 @pytest.mark.parametrize("limit", [0, 1800, 2**20])
-def test_what_a_location_remembers_stays_below_its_limit(limit: int) -> None:
+def test_the_cache_of_a_location_stays_below_its_limit(limit: int) -> None:
     store = CountingStore(MemoryStore())
     root = sharded(store, runtime=Runtime(cache_bytes=limit))
     for _ in range(2):

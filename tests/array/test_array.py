@@ -101,7 +101,7 @@ def test_memory_whose_elements_lie_on_top_of_each_other_is_refused(tmp_path: Pat
 
 
 @given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32))
-def test_what_was_never_written_is_the_fill_value(layout: Layout, dtype: str, seed: int) -> None:
+def test_unwritten_elements_are_the_fill_value(layout: Layout, dtype: str, seed: int) -> None:
     scalar = values(seed, (), np.dtype("V3" if dtype == "V3" else dtype))
     array = create(MemoryStore(), layout, dtype, fill=scalar[()])
     assert same(array[...], np.full(layout.shape, scalar, array.dtype))

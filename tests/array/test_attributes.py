@@ -50,7 +50,7 @@ def owners() -> list[tuple[str, frazil.Array | frazil.Group]]:
 
 
 @pytest.mark.parametrize("name", [name for name, _ in owners()])
-def test_what_is_handed_out_is_a_copy(name: str) -> None:
+def test_returned_attributes_are_copies(name: str) -> None:
     node = dict(owners())[name]
     attrs: Any = node.attrs
     attrs["x"].append(2)
@@ -77,7 +77,7 @@ def test_what_is_handed_out_is_a_copy(name: str) -> None:
     assert repr(attrs) == f"Attributes({NESTED!r})"
 
 
-def test_what_is_given_is_copied() -> None:
+def test_assigned_attributes_are_copied() -> None:
     given: Any = {"x": [1]}
     group = frazil.create_group(MemoryStore(), attributes=given)
     given["x"].append(2)

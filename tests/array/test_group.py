@@ -356,7 +356,7 @@ def test_a_thousand_arrays_at_once(store: Store) -> None:
     assert again["g3/a13"][...].tolist() == [0] * 4
 
 
-def test_what_is_required_is_found_or_made(store: Store) -> None:
+def test_require_opens_or_creates(store: Store) -> None:
     group = filled(store)
     before = content(store)
     assert group.require_group("below/deep").path == "below/deep"

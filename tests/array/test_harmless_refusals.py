@@ -39,7 +39,7 @@ def hierarchy_with_unreadable_nodes() -> MemoryStore:
     return store
 
 
-def test_what_cannot_be_read_hides_nothing_else() -> None:
+def test_unreadable_nodes_do_not_hide_others() -> None:
     group = frazil.open_group(hierarchy_with_unreadable_nodes())
     assert list(group) == ["a", "broken", "codec", "g", "type"]
     assert len(group) == 5

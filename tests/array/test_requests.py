@@ -52,7 +52,7 @@ def test_opening_is_one_request() -> None:
     assert requests_of(store) == []
 
 
-def test_one_inner_chunk_is_its_index_and_its_span() -> None:
+def test_an_inner_chunk_costs_its_index_and_its_span() -> None:
     store, array = sharded()
     store.clear()
     assert array[5, 9] == 1
@@ -100,7 +100,7 @@ def test_points_are_merged_too() -> None:
     assert requests_of(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
 
 
-def test_what_is_not_stored_is_one_request_an_object() -> None:
+def test_missing_objects_cost_one_request_each() -> None:
     store = CountingStore(MemoryStore())
     array = frazil.create_array(store, shape=(64,), dtype="u1", chunks=(4,), shards=(32,))
     store.clear()
@@ -228,7 +228,7 @@ def test_shards_within_another_codec_are_fetched_whole_and_once() -> None:
     assert [operation for operation, *_ in asked_of_chunks(store)] == ["fetch", "put"]
 
 
-def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> None:
+def test_empty_inner_chunks_of_cached_indexes_are_revalidated() -> None:
     """Otherwise data of another writer would never be seen."""
     store, array = sharded()
     array[:8, :8] = 0
@@ -241,7 +241,7 @@ def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> 
 
 
 @given(layouts(), st.integers(0, 2**32), st.data())
-def test_nothing_is_fetched_twice(layout: Layout, seed: int, data: st.DataObject) -> None:
+def test_bytes_are_fetched_once(layout: Layout, seed: int, data: st.DataObject) -> None:
     """Reads and writes through a store that merges spans give the same result as through one that does not, and no request is repeated."""
     store = CountingStore(MemoryStore())
     array = create(store, layout, "uint16")

@@ -166,7 +166,7 @@ def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
 # --- costs -------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_inline_or_nowhere_costs_no_request() -> None:
+def test_inline_and_missing_chunks_cost_no_request() -> None:
     store = CountingStore(MemoryStore())
     for shards in (None, 8):
         array, _, group = shared_array(store, 10**6, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])

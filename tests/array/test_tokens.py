@@ -51,7 +51,7 @@ def test_a_snapshot_is_identified_by_its_id(repo: frazil.Repository, tmp_path: P
     assert first == tokenize(old.root["a"])
 
 
-def test_what_a_session_changed_is_another_content(repo: frazil.Repository) -> None:
+def test_changes_of_a_session_change_the_token(repo: frazil.Repository) -> None:
     session, other = repo.writable_session(), repo.writable_session()
     array = session.root["a"]
     tokens = [tokenize(array)]

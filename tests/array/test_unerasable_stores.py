@@ -96,7 +96,7 @@ def array(request: pytest.FixtureRequest, store: Store, layout: dict[str, Any]) 
     [..., (slice(0, 2), slice(0, 2)), (slice(1, 7), slice(3, 8)), (0, 0), (slice(None, None, 3), slice(1, None, 2))],
     ids=["all", "one chunk", "parts", "element", "steps"],
 )
-def test_what_becomes_all_fill_value_is_written(array: frazil.Array, where: Any) -> None:
+def test_chunks_of_fill_values_are_written(array: frazil.Array, where: Any) -> None:
     expected = VALUES.copy()
     for value in (FILL, 5, FILL):
         array[where] = value

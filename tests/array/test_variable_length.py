@@ -144,7 +144,7 @@ def test_a_heap_keeps_what_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     ("kind", "value"),
     [("string", "\ud800"), ("bytes", [1, 2]), ("bytes", "text"), ("bytes", [None, b"x"]), ("bytes", [object(), b""])],
 )
-def test_what_is_neither_text_nor_bytes_is_refused(kind: str, value: object) -> None:
+def test_other_elements_are_refused(kind: str, value: object) -> None:
     a = frazil.create_array(MemoryStore(), shape=2, dtype=kind)
     with pytest.raises(InvalidInputError):
         a[...] = value
@@ -209,7 +209,7 @@ def test_iteration_gives_the_elements_of_one_dimension(kind: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_text_is_refused(values: object) -> None:
+def test_invalid_text_is_refused(values: object) -> None:
     """NumPy would write "None", "1" and "nan"."""
     array = frazil.create_array({}, shape=(2,), dtype="string", fill_value="old")
     with pytest.raises(InvalidInputError, match="cannot be turned into StringDType"):

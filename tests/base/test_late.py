@@ -32,7 +32,7 @@ def test_a_module_is_imported_when_it_is_asked() -> None:
     assert run(code) == "False True"
 
 
-def test_what_is_late_is_not_loaded_by_an_import() -> None:
+def test_late_modules_are_not_loaded_at_import() -> None:
     loaded = run("import frazil, sys; print(*sys.modules)").split()
     assert "frazil" in loaded
     assert set(LATE) & set(loaded) == set()

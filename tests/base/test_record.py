@@ -93,7 +93,7 @@ def test_replacing() -> None:
         Point(1)._replace(z=1)  # type: ignore[call-arg]
 
 
-def test_nothing_can_be_set() -> None:
+def test_records_are_frozen() -> None:
     point = Point(1)
     for name in ("x", "other"):
         with pytest.raises(AttributeError):
@@ -110,7 +110,7 @@ def test_matching() -> None:
             pytest.fail("a record is not matched")
 
 
-def test_a_class_that_cannot_be() -> None:
+def test_invalid_classes_are_refused() -> None:
     with pytest.raises(TypeError, match="without a default"):
         type(Record)("Odd", (Record,), {"__annotations__": {"a": "int", "b": "int"}, "a": 1})
     with pytest.raises(TypeError, match="more than 15"):

@@ -27,7 +27,7 @@ class Held:
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=400))
-def test_what_lives_is_found(steps: list[tuple[int, bool]]) -> None:
+def test_living_objects_are_found(steps: list[tuple[int, bool]]) -> None:
     weak: WeakValues[int, Held] = WeakValues()
     held: dict[int, Held] = {}
     for key, keep in steps:
@@ -40,7 +40,7 @@ def test_what_lives_is_found(steps: list[tuple[int, bool]]) -> None:
     assert {*map(id, weak.values())} == {*map(id, held.values())}
 
 
-def test_what_has_ended_takes_no_room() -> None:
+def test_dead_references_are_removed() -> None:
     weak: WeakValues[int, Held] = WeakValues()
     held = [Held() for _ in range(100)]
     for key, value in enumerate(held):
@@ -99,6 +99,6 @@ def test_the_rule_finds_what_it_is_to_find(text: str) -> None:
     assert references(text)
 
 
-def test_no_code_runs_where_an_object_ends() -> None:
+def test_no_code_runs_when_an_object_ends() -> None:
     """An interrupt in such code is lost."""
     assert {path.name: found for path in SOURCES.rglob("*.py") if (found := references(path.read_text("utf-8")))} == {}

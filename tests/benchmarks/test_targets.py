@@ -146,7 +146,7 @@ def test_growth() -> None:
 
 
 @pytest.mark.parametrize("read", [ratio_to_best, median_value, ratio_to_zarr, share_of_zarr, growth])
-def test_what_was_not_measured_is_neither_met_nor_missed(read: Any) -> None:
+def test_unmeasured_targets_are_neither_met_nor_missed(read: Any) -> None:
     assert only(report(line("read", "zarr", [1.0])), target(read, 1, "read", "read"))[:2] == (None, None)
 
 

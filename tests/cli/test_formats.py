@@ -121,7 +121,7 @@ def test_json(data: np.ndarray) -> None:
         assert cells.tolist() == data.reshape(-1).tolist()
 
 
-def test_what_is_too_much() -> None:
+def test_large_selections_are_refused() -> None:
     array = frazil.create_array(MemoryStore(), shape=(10**6, 11), dtype="u1")
     for write in (formats.write_text, formats.write_json):
         with pytest.raises(InvalidInputError, match="too many"):

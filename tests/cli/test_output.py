@@ -89,7 +89,7 @@ def called(words: list[str], places: tuple[str, str], *more: str) -> int:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=[f"{i} {words[0]}" for i, words in enumerate(COMMANDS)])
-def test_nothing_that_is_printed_moves_the_cursor(
+def test_control_characters_are_escaped(
     words: list[str], places: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert called(words, places) == 0

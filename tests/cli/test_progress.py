@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_no_progress_without_a_terminal() -> None:
+def test_progress_needs_a_terminal() -> None:
     stream = io.StringIO()
     with Progress("reading", 100, stream) as report:
         report._next = 0
@@ -20,7 +20,7 @@ def test_no_progress_without_a_terminal() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nothing_where_it_would_disturb() -> None:
+def test_progress_is_off_with_json_and_quiet() -> None:
     stream = Terminal()
     with Progress("reading", 100, stream, shows=False) as report:
         report._next = 0
@@ -28,7 +28,7 @@ def test_nothing_where_it_would_disturb() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nothing_for_short_work() -> None:
+def test_short_work_shows_no_progress() -> None:
     stream = Terminal()
     with Progress("reading", 100, stream) as report:
         report(50)

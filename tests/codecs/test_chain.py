@@ -102,7 +102,7 @@ def test_transpositions_before_shards_are_seen_through() -> None:
     assert chain.inner_chunk.shape == (2, 1)
 
 
-def test_what_makes_a_level_not_addressable() -> None:
+def test_levels_that_are_not_addressable() -> None:
     inner = sharding([LITTLE])
     assert compile_chain([inner], SPEC).levels[0].addressable
     assert not compile_chain([inner, Gzip(1)], SPEC).levels[0].addressable
@@ -112,7 +112,7 @@ def test_what_makes_a_level_not_addressable() -> None:
     assert chain.inner_chunk.shape == SPEC.shape, "what a codec of the user's stands before is decoded whole"
 
 
-def test_what_the_kernel_does_of_a_chain_with_a_python_codec() -> None:
+def test_kernel_parts_of_chains_with_a_python_codec() -> None:
     stage = compile_chain([Transpose([1, 0]), LITTLE, Runs(), Invert(), Zstd(1), Crc32c()], SPEC).inner_chunk.stage
     assert stage is not None
     assert [form[0] for form in stage.native] == ["zstd", "crc32c"]

@@ -120,7 +120,7 @@ def test_a_codec_under_another_name() -> None:
     assert registry.parse_codecs([Extension("https://example.org/zstd", {"level": 3})]) == (Zstd(3),)
 
 
-def test_what_is_not_registered_is_named_with_its_place() -> None:
+def test_errors_name_unregistered_extensions_and_their_path() -> None:
     with pytest.raises(UnknownExtensionError, match=r"test\.delta.*registered: bytes, transpose") as caught:
         frazil.create_array(MemoryStore(), shape=(4,), dtype="uint8", codecs=["test.delta", "bytes"])
     assert caught.value.path == "codecs[0]"
@@ -145,7 +145,7 @@ def test_what_is_not_registered_is_named_with_its_place() -> None:
         ([7], "codecs[0]"),
     ],
 )
-def test_codecs_that_make_no_sense(codecs: object, path: str) -> None:
+def test_invalid_codecs_are_refused(codecs: object, path: str) -> None:
     with pytest.raises(MetadataError) as caught:
         frazil.create_array(MemoryStore(), shape=(4,), dtype="uint8", codecs=codecs)
     assert caught.value.path == path

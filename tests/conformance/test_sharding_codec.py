@@ -66,7 +66,7 @@ def test_its_name_is_sharding_indexed() -> None:
         ([sharding([2]), {"name": "transpose", "configuration": {"order": [0]}}], "codecs[1]"),
     ],
 )
-def test_it_turns_an_array_into_bytes(codecs: Sequence[Codec], place: str) -> None:
+def test_sharding_is_an_array_to_bytes_codec(codecs: Sequence[Codec], place: str) -> None:
     assert refused(document([4], [4], codecs)).path == place
 
 
@@ -137,7 +137,7 @@ def test_new_shards_have_a_little_endian_index_with_a_checksum() -> None:
 
 
 @pytest.mark.rule("F8")
-def test_where_the_index_is() -> None:
+def test_index_locations() -> None:
     for location in ("end", None):
         assert read(document([4], [4], [sharding([2], location=location)]), c_0=b"abcd" + index([(0, 2), (2, 2)])) == [
             *b"abcd"
@@ -151,7 +151,7 @@ def test_where_the_index_is() -> None:
 
 @pytest.mark.rule("F8")
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_it_is_written_at_the_location_in_the_document(location: str) -> None:
+def test_the_index_is_written_at_its_location(location: str) -> None:
     store = stored(document([4], [4], [sharding([2], location=location)]))
     frazil.open_array(store, mode="r+")[...] = [1, 2, 3, 4]
     data = bytes([1, 2, 3, 4])
@@ -386,7 +386,7 @@ def test_shards_of_every_strategy_are_read() -> None:
 
 
 @pytest.mark.rule("F18")
-def test_how_shards_are_written_is_not_in_documents() -> None:
+def test_shard_options_are_not_in_documents() -> None:
     store = MemoryStore()
     frazil.create_array(store, shape=4, dtype="uint8", chunks=2, shards=4, codecs=[])
     (entry,) = json.loads(store.get("zarr.json") or b"")["codecs"]

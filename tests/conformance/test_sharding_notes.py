@@ -180,7 +180,7 @@ def test_inner_chunks_may_be_written_in_any_order() -> None:
 
 
 @pytest.mark.rule("IN8")
-def test_what_is_superseded_does_not_pile_up() -> None:
+def test_superseded_inner_chunks_are_compacted() -> None:
     """A shard that others appended to is read; the next write drops bytes that its index does not name."""
     body = b"ab" + index([(0, 2), EMPTY]) + b"cd"
     store = stored(document([4], [4], [sharding([2])]), c_0=body + index([(0, 2), (len(body) - 2, 2)]))

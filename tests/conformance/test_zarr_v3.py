@@ -118,7 +118,7 @@ def test_extensions_are_no_member(extensions: list[object]) -> None:
 
 
 @pytest.mark.rule("K12")
-def test_there_are_no_fallbacks() -> None:
+def test_unknown_extensions_have_no_fallback() -> None:
     old = {"extension": "https://example.org/datetime", "type": "<M8[ns]", "fallback": "<i8"}
     assert str(refused({"data_type": old})).startswith("data_type")
     assert refused({"data_type": {"name": "uint8", "fallback": "int8"}}) == "data_type.fallback"

@@ -58,7 +58,7 @@ OTHERS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("path", ["", "a/b"])
-def test_documents_that_are_none(kind: str, path: str) -> None:
+def test_invalid_documents_are_refused(kind: str, path: str) -> None:
     store = MemoryStore()
     key = f"{path}/zarr.json".lstrip("/")
     store.set(key, OTHERS[kind])
@@ -79,7 +79,7 @@ def test_documents_that_are_none(kind: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".zattrs", ".zmetadata", "zarr.json~", "Zarr.json", "c/0"])
-def test_nothing_that_is_known_is_there(name: str) -> None:
+def test_documents_without_known_members(name: str) -> None:
     store = MemoryStore()
     store.set(name, b'{"zarr_format": 2}')
     for use in (frazil.open, frazil.open_array, frazil.open_group):

@@ -192,7 +192,7 @@ def test_a_list_that_is_cut_is_no_short_list(bucket: FaultyBucket) -> None:
 # --- servers that are not object stores ------------------------------------------------------------------------------------------------
 
 
-def test_no_server_listens(s3: S3) -> None:
+def test_refused_connections(s3: S3) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
     store = s3.store("bucket", endpoint=endpoint, **QUICK)
@@ -203,7 +203,7 @@ def test_no_server_listens(s3: S3) -> None:
 
 
 @pytest.mark.parametrize("server", ["s3"], indirect=True)
-def test_what_is_not_there(bucket: FaultyBucket) -> None:
+def test_missing_keys(bucket: FaultyBucket) -> None:
     """A missing bucket is not an empty bucket."""
     other = bucket.server.store("no-such-bucket", "x", endpoint=bucket.proxy.url, **QUICK)
     for call in (lambda: other.get("a"), other.list, lambda: other.set("a", b""), lambda: other.create("a", b"")):

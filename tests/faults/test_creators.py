@@ -67,7 +67,7 @@ def test_builders_in_processes(tmp_path: Path, dialect: Dialect) -> None:
     check_built(str(tmp_path / "root"), dialect)
 
 
-def test_one_of_many_creators_wins(location: str) -> None:
+def test_exactly_one_of_many_creators_succeeds(location: str) -> None:
     won: list[int] = []
 
     def create(creator: int) -> None:
@@ -86,7 +86,7 @@ def test_one_of_many_creators_wins(location: str) -> None:
     assert sorted(won) == [nodes[turn] + 100 * turn for turn in range(10)], "the one who was told so, and nobody else"
 
 
-def test_nothing_is_made_below_an_array_that_came_first(location: str) -> None:
+def test_nodes_below_a_concurrent_array_are_refused(location: str) -> None:
     """One creates an array, another a node below it, at the same time: one of them is refused."""
 
     def create(creator: int) -> None:

@@ -198,7 +198,7 @@ def test_histories_that_go_in_circles() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"null", b'{"snapshot": "../../x"}', b'{"snapshot": 5}', b"\xff" * 9, b"{}" * 40_000]
 )
-def test_branch_files_that_make_no_sense(data: bytes) -> None:
+def test_invalid_branch_files_are_refused(data: bytes) -> None:
     store, _ = make()
     key = min(key for key in store.list_prefix("refs/branch.main/") if key.endswith(".json"))
     store.set(key, data)
@@ -227,7 +227,7 @@ def test_names_that_would_climb(name: str) -> None:
     assert store.list() == keys
 
 
-def test_one_node_that_makes_no_sense_leaves_the_others() -> None:
+def test_an_invalid_node_does_not_hide_others() -> None:
     store, repo = make()
     key = f"snapshots/{repo.lookup('main')}"
     data = store.get(key) or b""

@@ -22,7 +22,7 @@ def proxy(gcs: Google) -> Iterator[FaultProxy]:
         yield proxy
 
 
-def test_no_repository_is_created_on_a_server_that_ignores_conditions(gcs: Google, proxy: FaultProxy) -> None:
+def test_servers_that_ignore_conditions_are_refused_for_new_repositories(gcs: Google, proxy: FaultProxy) -> None:
     bucket = gcs.new_bucket()
     proxy.dropped = CONDITIONS
     with pytest.raises(StoreError, match="ignores conditions") as caught:
@@ -50,7 +50,7 @@ def _looks_up(request: Request) -> bool:
     return "snapshots" in request.path and request.headers.get("range") == "bytes=0-0"
 
 
-def test_nothing_is_committed_on_a_server_that_ignores_conditions(gcs: Google, proxy: FaultProxy) -> None:
+def test_servers_that_ignore_conditions_are_refused_for_commits(gcs: Google, proxy: FaultProxy) -> None:
     bucket = gcs.new_bucket()
     plain = Repository.create(gcs.store(bucket, "repo"))
     with plain.transaction(message="first") as root:

@@ -154,7 +154,7 @@ CHANGES = [commit, commit_again, run, transaction, rebase, reset, name]
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("after", [False, True])
-def test_what_a_branch_names_is_complete(change: Callable[[Interrupting, MemoryStore], None], after: bool) -> None:
+def test_tips_are_complete_after_an_interrupt(change: Callable[[Interrupting, MemoryStore], None], after: bool) -> None:
     """Two kinds of errors in turns at each operation; the campaign has all of them."""
     at = 0
     while interrupted(change, at, KINDS[at % len(KINDS)], after) and interrupted(
@@ -168,7 +168,7 @@ def test_what_a_branch_names_is_complete(change: Callable[[Interrupting, MemoryS
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_branch_names_is_complete_after_every_kind(
+def test_tips_are_complete_after_each_kind_of_interrupt(
     change: Callable[[Interrupting, MemoryStore], None], after: bool, kind: type[BaseException]
 ) -> None:
     at = 0

@@ -70,7 +70,7 @@ def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
     interrupt(STORES[kind](tmp_path), part)
 
 
-def test_no_key_stays_locked() -> None:
+def test_interrupts_leave_no_locked_key() -> None:
     """A lock that is acquired by Python code instead of `with` itself stays locked if an interrupt comes between the two."""
 
     def write(guard: Guard) -> None:
@@ -88,7 +88,7 @@ def test_no_key_stays_locked() -> None:
         assert guard.versions(["a", "b", "c"]) is not None, whole.seen[number]
 
 
-def test_no_folder_stays_open(tmp_path: Path) -> None:
+def test_interrupts_leave_no_open_folder(tmp_path: Path) -> None:
     """If a descriptor is a number, an interrupt may come between its opening and the block that closes it."""
     store = LocalStore(tmp_path / "a")
     keys = ["a", "b/c", "b/d/e", "f/g/h/i"]

@@ -64,7 +64,7 @@ def _writes_of_a_commit() -> int:
 
 
 @pytest.mark.parametrize("act", ["rebase", "discard"])
-def test_what_an_unknown_commit_refers_to_stays(act: str) -> None:
+def test_chunks_of_an_unknown_commit_stay(act: str) -> None:
     inner, store, repo = faulty()
     session = repo.writable_session()
     array = large(session.root)
@@ -157,7 +157,7 @@ def test_superseded_and_discarded_files_are_gone_without_packing() -> None:
     assert inner.list_prefix("chunks/") == []
 
 
-def test_what_a_rebase_gives_up_is_gone() -> None:
+def test_chunks_dropped_by_a_rebase_are_removed() -> None:
     inner, _, repo = faulty()
     with repo.transaction(message="first") as root:
         large(root)

@@ -187,7 +187,7 @@ def count_up(old: bytes | None) -> bytes:
 
 
 @pytest.mark.parametrize("server", ["s3", "azure", "gcs"], indirect=True)
-def test_what_was_stored_and_overtaken_is_not_stored_twice(bucket: FaultyBucket) -> None:
+def test_a_stored_value_that_was_replaced_is_not_stored_again(bucket: FaultyBucket) -> None:
     """A lost write that was done may have been replaced since: the error says that the outcome is unknown."""
     bucket.direct.set("n", b"1")
     Overtaken(bucket, "/n", lambda: bucket.direct.update("n", count_up))

@@ -256,7 +256,7 @@ def test_a_shard_that_is_replaced_meanwhile(inner: Store) -> None:
     assert other.get("d/c0/1") == b"again!"
 
 
-def test_what_is_held_and_replaced_is_stale() -> None:
+def test_replaced_shards_are_stale() -> None:
     between = Handless(MemoryStore())
     store = sharded(between, (2, 2))
     store.set("d/c0/0", b"first")

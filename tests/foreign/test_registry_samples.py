@@ -66,7 +66,7 @@ def _arrays(folder: Path) -> Iterator[tuple[Path, str]]:
         yield document.parent, document.parent.parent.name.partition("(")[0]
 
 
-def test_there_are_samples_of_each_data_type(samples: Path) -> None:
+def test_samples_cover_each_data_type(samples: Path) -> None:
     assert {folder.name for folder in samples.iterdir()} == EXPECTED.keys()
     assert len(list(_arrays(samples))) == 369
 

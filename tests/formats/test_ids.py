@@ -56,7 +56,7 @@ def test_readers_of_base_32_are_lenient(value: bytes, small: list[bool], tail: i
         "0" * 19 + "\n",
     ],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_invalid_ids_are_refused(text: str) -> None:
     with pytest.raises(FormatError, match="20 characters") as caught:
         decode_id(text, "refs/tag.x/ref.json")
     assert caught.value.key == "refs/tag.x/ref.json"

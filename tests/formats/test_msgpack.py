@@ -138,7 +138,7 @@ def test_numbers_beyond_64_bits_are_refused(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1}}, "\ud800", {"\ud800": 1}, [object()], 1j])
-def test_what_no_file_holds_is_refused(value: object) -> None:
+def test_invalid_values_are_not_written(value: object) -> None:
     with pytest.raises(InvalidInputError, match="must be"):
         pack(value)
 
@@ -170,7 +170,7 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
         (b"", "ends within"),
     ],
 )
-def test_what_is_no_json_is_refused(data: bytes, message: str) -> None:
+def test_values_other_than_json_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message) as caught:
         unpack(data, KEY)
     assert caught.value.key == KEY
@@ -188,7 +188,7 @@ def test_values_that_are_cut_short_are_refused(value: object, data) -> None:
 
 
 @given(st.binary(max_size=80))
-def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
+def test_random_bytes_are_refused_or_read(data: bytes) -> None:
     value, key = None, None
     try:
         value = unpack(data, KEY)

@@ -78,7 +78,7 @@ def test_the_forms_of_a_time(text: str, offset: int) -> None:
         ),
     ],
 )
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_times_are_refused(text: str) -> None:
     assert parse_time(text) is None
 
 

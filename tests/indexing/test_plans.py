@@ -135,7 +135,7 @@ def open_mesh(items: list[Any], shape: Shape) -> tuple[object, ...]:
 
 
 @given(layouts(), st.data())
-def test_one_list_beside_slices(layout: Layout, data: st.DataObject) -> None:
+def test_a_list_beside_slices(layout: Layout, data: st.DataObject) -> None:
     shape = layout[0]
     if not shape:
         return

@@ -53,7 +53,7 @@ def test_integers_of_numpy_and_the_ellipsis() -> None:
 @pytest.mark.parametrize(
     "selection", [True, np.True_, np.array([1]), np.array([True]), 1.0, "a", [1], None, slice("a")]
 )
-def test_what_is_no_integer_goes_the_general_way(selection: object) -> None:
+def test_other_selections_take_the_general_path(selection: object) -> None:
     assert single_chunk(selection, (4,), (4,)) is None
 
 

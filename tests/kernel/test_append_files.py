@@ -83,7 +83,7 @@ def test_an_append(shard: Path, writes: list[Write], head: int, sync: bool) -> N
     assert restore(shard.parent) == 0
 
 
-def test_another_version_is_left_alone(shard: Path) -> None:
+def test_another_version_stays_unchanged(shard: Path) -> None:
     before = version(shard)
     os.utime(shard, ns=(0, 2_000_000_000))
     answer = change(shard.parent, [(100, b"new")], expect=before)
@@ -108,7 +108,7 @@ def test_overwriting(shard: Path) -> None:
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 @pytest.mark.parametrize("head", [0, 5])
-def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
+def test_files_torn_by_a_kill_are_restored(shard: Path, head: int) -> None:
     (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], head))
     (shard.parent / LOCK).write_bytes(b"")
     before = version(shard)

@@ -67,7 +67,7 @@ def test_every_cut_is_noticed(chain: tuple[Codec, ...]) -> None:
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=str)
-def test_no_flipped_bit_breaks_anything(chain: tuple[Codec, ...]) -> None:
+def test_flipped_bits_are_refused_or_harmless(chain: tuple[Codec, ...]) -> None:
     value = bytearray(encode((*chain, ("crc32c",))))
     for bit in range(0, len(value) * 8, 3):
         value[bit // 8] ^= 1 << bit % 8
@@ -77,7 +77,7 @@ def test_no_flipped_bit_breaks_anything(chain: tuple[Codec, ...]) -> None:
 
 
 @given(st.sampled_from(COMPRESSORS), st.binary(max_size=100), st.integers(0, 60))
-def test_no_bytes_break_anything(codec: Codec, junk: bytes, keep: int) -> None:
+def test_random_bytes_are_refused_or_harmless(codec: Codec, junk: bytes, keep: int) -> None:
     value = encode((codec,))[:keep] + junk
     around = np.full(300, 7, np.uint16)
     failures = _kernel.decode_chunks(program(codec), None, [value], VALUE_ROW, None, BOX, around[100:200], 1)
@@ -257,7 +257,7 @@ class TestFiles:
         found = _kernel.decode_chunks(program(), files, [], rows, [None, versions[1]], boxes, out, 2)
         assert all(failure[1] != _kernel.FAILED_STALE for failure in found)
 
-    def test_no_stale_file_hides_another(self, tmp_path: Path) -> None:
+    def test_a_stale_file_does_not_hide_others(self, tmp_path: Path) -> None:
         names = [f"{i}" for i in range(20)]
         for name in names:
             (tmp_path / name).write_bytes(DATA)
@@ -410,7 +410,7 @@ def test_bad_programs_are_value_errors(at: int, value: object) -> None:
         _kernel.program(*(*PROGRAM[:at], value, *PROGRAM[at + 1 :]))
 
 
-def test_nothing_to_do_is_fine() -> None:
+def test_empty_calls_succeed() -> None:
     none = np.zeros((0, 3), np.int64)
     box = (np.zeros((0, 1), np.int64), np.zeros((0, 2), np.int64), np.zeros((0, 4), np.int64))
     assert _kernel.decode_chunks(program(), None, [], none, None, box, np.zeros(0, np.uint16), 4) == []

@@ -89,7 +89,7 @@ def test_views_that_reach_outside_are_refused(offset: int, length: int, buffer: 
             _kernel.compact_elements(heap, views, 1)
 
 
-def test_strings_go_there_and_back() -> None:
+def test_strings_round_trip() -> None:
     dtype = np.dtypes.StringDType(na_object=None)
     strings = np.array(["", "short", "x" * 20, "y" * 300, None, "ü"], dtype)
     views, valid = np.empty(6, VIEW), np.empty(6, np.uint8)

@@ -26,7 +26,7 @@ ARRAY = {
 }
 
 
-def test_they_are_numbers_in_attributes_and_bare_words_again() -> None:
+def test_bare_words_in_attributes_round_trip() -> None:
     attributes = {
         "_FillValue": float("nan"),
         "range": [float("-inf"), float("inf"), 1.5],

@@ -92,7 +92,7 @@ ALL = {name: text for name, text in globals().items() if isinstance(text, bytes)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_they_are_read_and_written_back(name):
+def test_documents_of_other_writers_round_trip(name):
     metadata = parse_node(ALL[name])
     assert parse_node(emit_node(metadata)) == metadata
 

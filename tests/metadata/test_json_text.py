@@ -25,7 +25,7 @@ def read_list(text: bytes) -> list[Json]:
 
 
 @given(documents)
-def test_what_is_written_is_read_back(value):
+def test_json_round_trips(value):
     text = dump_json(value)
     assert as_json(parse_json(text), None) == value
     assert json.loads(text) == value

@@ -79,7 +79,7 @@ def test_bad_paths_are_refused(path):
     assert caught.value.path == path
 
 
-def test_what_is_no_string_is_refused():
+def test_paths_other_than_strings_are_refused():
     with pytest.raises(InvalidInputError, match="must be a string"):
         normalise(3)  # type: ignore[arg-type]
 

@@ -44,7 +44,7 @@ def test_an_error_is_not_remembered() -> None:
     assert cache.get_or_make((part,), lambda: "yes", str) == "yes"
 
 
-def test_it_is_no_part_of_a_registry_s_value() -> None:
+def test_the_cache_does_not_change_equality_of_registries() -> None:
     copy = pickle.loads(pickle.dumps(DEFAULT_REGISTRY))
     copy.compiled.get_or_make((copy,), lambda: "made", str)
     parse_node(DOCUMENT, copy.metadata)

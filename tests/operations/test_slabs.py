@@ -132,7 +132,7 @@ def test_an_error_in_reading_ahead_is_raised_when_the_slab_is_requested(good: in
     np.testing.assert_array_equal(seen, np.where(values < 10 * good, values, 0))
 
 
-def test_who_stops_early_leaves_no_thread() -> None:
+def test_stopping_early_ends_all_threads() -> None:
     array = frazil.create_array(MemoryStore(), data=np.arange(80, dtype=np.int16), chunks=(10,), codecs=[])
     before = threading.active_count()
     slabs = read_slabs(array, plan_slabs((80,), 2, (10,), (10,), 20), prefetch=True)
@@ -142,7 +142,7 @@ def test_who_stops_early_leaves_no_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_early_waits_for_the_running_read(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk, reads = 2**22, list[int]()
     begun, ended = threading.Event(), threading.Event()
 

@@ -99,7 +99,7 @@ def test_huge_windows_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("selection", [(5,), (0, 0, 0), (..., ...), (None,), ([9],)])
-def test_what_does_not_fit(selection: tuple[Any, ...]) -> None:
+def test_selections_outside_an_array_are_refused(selection: tuple[Any, ...]) -> None:
     array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="u1")
     with pytest.raises(SelectionError):
         window(array, selection)

@@ -82,7 +82,7 @@ def test_sub_packages_of_the_repository_are_in_order() -> None:
     assert order_breaks(tree({"array/io/read": "from frazil.array.hierarchy.nodes import NodeLocation"})) == []
 
 
-def test_what_belongs_to_a_format_is_imported_by_it_alone() -> None:
+def test_modules_of_a_format_are_imported_only_by_it() -> None:
     text = "from frazil.formats.alpha.refs import check_name\nimport frazil.formats.ids"
     for name in ("formats/alpha/snapshots", "repository/alpha/branches"):
         assert foreign_imports(tree({name: text})) == []
@@ -154,7 +154,7 @@ def test_a_hidden_import_is_found(text: str) -> None:
     assert len(hidden_imports(tree({"array/b": text}))) == 1
 
 
-def test_what_is_not_hidden() -> None:
+def test_visible_imports_are_allowed() -> None:
     text = "import frazil.errors\nif True:\n    from frazil import errors\nclass A:\n    import frazil.errors\ndef f():\n    import zarr"
     assert hidden_imports(tree({"array/b": text})) == []
 

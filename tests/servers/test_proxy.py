@@ -69,7 +69,7 @@ def ask(proxy: FaultProxy, *calls: tuple[str, str, bytes | None]) -> list[tuple[
         connection.close()
 
 
-def test_what_goes_well(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) -> None:
+def test_requests_without_faults_pass(proxy: FaultProxy, heard: list[tuple[str, str, bytes]]) -> None:
     data = b"x" * 1_000_000
     assert proxy.url.endswith("/base")
     calls = [("PUT", "/a?b=c", data), ("GET", "/chunked", None), ("HEAD", "/h", None), ("GET", "/", None)]
@@ -140,7 +140,7 @@ def test_wrong_lengths(proxy: FaultProxy) -> None:
     connection.close()
 
 
-def test_a_server_that_is_gone(proxy: FaultProxy) -> None:
+def test_a_missing_server(proxy: FaultProxy) -> None:
     with FaultProxy("http://127.0.0.1:1") as nowhere, pytest.raises((HTTPException, ConnectionError)):
         ask(nowhere, ("GET", "/", None))
 

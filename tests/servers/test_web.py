@@ -82,7 +82,7 @@ def test_etags(web_server: WebServer, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/in", "/in/", "/none", "/../etc/passwd", "/%2e%2e/x"])
-def test_what_is_no_file(web_server: WebServer, folder: Path, path: str) -> None:
+def test_paths_other_than_files(web_server: WebServer, folder: Path, path: str) -> None:
     (folder.parent / "x").write_bytes(b"")
     with web_server(folder) as url:
         assert ask(url, path)[0].status == 404

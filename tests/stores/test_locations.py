@@ -139,7 +139,7 @@ def test_errors_for_other_locations_list_the_allowed_ones(location: object) -> N
 
 
 @pytest.mark.parametrize("location", ["./s3://x", "C://x", "c:\\data", "://x", "1x y://z", "a b://c"])
-def test_what_only_looks_like_a_url_is_a_folder(location: str) -> None:
+def test_paths_similar_to_urls_are_folders(location: str) -> None:
     assert isinstance(resolve(location)[0], LocalStore)
 
 

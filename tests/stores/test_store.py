@@ -142,7 +142,7 @@ def test_missing_capabilities_are_said_at_once() -> None:
     assert store.table.get("a") == b"1"
 
 
-def test_what_cannot_be_written_is_read_only() -> None:
+def test_unwritable_stores_are_read_only() -> None:
     store = Bare(Capabilities(writable=False, erasable=False))
     for call in (
         lambda: store.set("a", b""),

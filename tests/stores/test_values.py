@@ -77,6 +77,6 @@ def test_pieces_of_any_buffer() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", 5, None, [1, 2], object()])
-def test_what_is_no_buffer_is_refused(value: object) -> None:
+def test_values_other_than_buffers_are_refused(value: object) -> None:
     with pytest.raises(InvalidInputError, match=type(value).__name__):
         pieces_of([value])  # type: ignore[list-item]

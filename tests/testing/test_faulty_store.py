@@ -121,7 +121,7 @@ def test_work_that_is_tried_again_gets_through() -> None:
 @pytest.mark.parametrize(
     "fault", [("fetch", 1, "lose"), ("list", 1, "cut"), ("put", 1, "fail"), ("fetch", 1, "explode")]
 )
-def test_faults_that_there_are_not(fault: tuple[str, int, str]) -> None:
+def test_unknown_faults(fault: tuple[str, int, str]) -> None:
     with pytest.raises(InvalidInputError):
         FaultPlan([Fault(*fault)])  # type: ignore[arg-type]
 

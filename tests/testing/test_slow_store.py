@@ -65,7 +65,7 @@ def test_calls_that_do_not_overlap_are_reported() -> None:
         store.set("a", b"2")
 
 
-def test_it_pickles_and_refuses_what_makes_no_sense() -> None:
+def test_slow_stores_pickle_and_check_their_arguments() -> None:
     store = pickle.loads(pickle.dumps(SlowStore(MemoryStore(), 0.25, in_flight=5)))
     assert (store.seconds, store.in_flight, store.calls) == (0.25, 5, [])
     for seconds, in_flight in ((-1.0, 1), (float("nan"), 1), (float("inf"), 1), (0.0, 0)):

@@ -87,7 +87,8 @@ def full_like(a: object, fill_value: object = None, *, store: Location | None = 
 
 
 def array(data: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """A new array with these elements, at a location or in memory; arguments as for frazil.create_array. Layout and codecs are those of data where it is a frazil.Array."""
+    """A new array with these elements, at a location or in memory; arguments as for frazil.create_array. Layout and codecs are those of data where it is a
+    frazil.Array."""
     return _create_by_mode(store, _copied(data, arguments, write_data=True))
 
 

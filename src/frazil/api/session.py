@@ -152,13 +152,15 @@ class Session:
         """Commits the changes as the next snapshot of the branch, completely or not at all. Returns the id of the snapshot.
 
         message      of the commit;  metadata: JSON values by name, stored with the snapshot
-        rebase       what to do if the branch has moved: None raises ConflictError; "disjoint" rebases if no other commit changed the same nodes or chunks; "ours", "theirs"
-                     or a function of a Conflict decide. If no change remains, the result is the id of the tip
+        rebase       what to do if the branch has moved: None raises ConflictError; "disjoint" rebases if no other commit changed the same nodes or chunks;
+                     "ours", "theirs" or a function of a Conflict decide. If no change remains, the result is the id of the tip
         allow_empty  commits even if nothing was changed
-        packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that returns int64[n]: the order in which the chunks will be
+        packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that returns int64[n]: the order in which the
+                       chunks will be
                      read, and in which they are packed; None: row by row. Chunks written before the commit (64 MiB at a time) are always packed row by row
-        durable      False: returns before the commit is on the disk. Repository.sync, or the next durable commit of the same Repository object, flushes it. A power failure
-                     before that may lose the commit, or leave the branch pointing to an incomplete snapshot. No effect in buckets, and in a repository that is not durable
+        durable      False: returns before the commit is on the disk. Repository.sync, or the next durable commit of the same Repository object, flushes it. A
+                     power failure before that may lose the commit, or leave the branch pointing to an incomplete snapshot. No effect in buckets, and in a
+                     repository that is not durable
         Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the response was lost), InvalidInputError if there is nothing to
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
@@ -237,7 +239,8 @@ class Session:
         return error
 
     def rebase(self, solver: Solver | str = "disjoint") -> None:
-        """Moves the changes onto the current tip of the branch, so that they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
+        """Moves the changes onto the current tip of the branch, so that they can be committed. Raises ConflictError with `conflicts`; then nothing was
+        changed."""
         check_solver(solver)
         rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
 
@@ -257,7 +260,8 @@ class Session:
         return Session(fork(self._transaction), self._registry, self._runtime)
 
     def merge(self, *forks: Session) -> None:
-        """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same thing;
+        """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same
+        thing;
         then nothing was taken over."""
         for forked in forks:
             if not isinstance(forked, Session):
@@ -281,9 +285,9 @@ class Session:
         path     path of the array;  coords: int64[n, d], in its chunk grid
         urls     the file of each chunk: one for all, or n of them ("file:///data/sea.nc", "s3://bucket/sea.nc")
         offsets, lengths  bytes, one for all or n of each
-        check    stores size and modification time of each file, or size and ETag of each remote object (one request each), so that a read detects a changed file. Or a mapping
-                 from URLs to their ETags, or to (size, ETag), which are stored without a request. In a repository that the alpha library can use nothing is stored, as that
-                 library would drop it: changes of a file are not detected there
+        check    stores size and modification time of each file, or size and ETag of each remote object (one request each), so that a read detects a changed
+                 file. Or a mapping from URLs to their ETags, or to (size, ETag), which are stored without a request. In a repository that the alpha library can
+                 use nothing is stored, as that library would drop it: changes of a file are not detected there
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
 

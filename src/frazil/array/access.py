@@ -148,7 +148,7 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
             key=key,
             path=path,
             chunk=chunk,
-            hint="nothing is wrong with what is stored: the codecs of the array cannot take these values",
+            hint="the stored data are intact: the codecs of the array cannot encode these values",
         )
     if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
         refused = index_error(code, text)

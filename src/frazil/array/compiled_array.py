@@ -31,8 +31,9 @@ else:
 
 
 class CompiledArray(Record):
-    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without dimensions
-    (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each dimension."""
+    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without
+    dimensions (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each
+    dimension."""
 
     codecs: tuple[Codec, ...]
     chain: Chain

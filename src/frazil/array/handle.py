@@ -1,4 +1,5 @@
-"""The base class of handles, their attributes and equality, and tokens that identify the content of an array. dask uses tokens in the names of tasks that read an array (`__dask_tokenize__`).
+"""The base class of handles, their attributes and equality, and tokens that identify the content of an array. dask uses tokens in the names of tasks that read
+an array (`__dask_tokenize__`).
 
 Equal tokens mean equal content; equal handles mean the same node, not equal chunks. Chunks in plain stores have no version; docs/design/019-dask.md has the
 consequences."""

@@ -36,8 +36,8 @@ else:
 
 
 def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package that exports names of late modules. names: for each name the module that has it, or is it. The error for a name of zarr-python
-    names the replacement (missing_names.py)."""
+    """`__getattr__` and `__dir__` of a package that exports names of late modules. names: for each name the module that has it, or is it. The error for a name
+    of zarr-python names the replacement (missing_names.py)."""
 
     def get(name: str) -> object:
         if name not in names:

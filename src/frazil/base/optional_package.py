@@ -11,7 +11,8 @@ from frazil.errors import InvalidInputError
 def load_package(
     module: str, needed: str, extra: str, refusal: type[InvalidInputError] = InvalidInputError
 ) -> ModuleType:
-    """The module. Raises `refusal` where it cannot be imported, with the extra of this package that has it. needed: for what, as in "TIFF files are read with"."""
+    """The module. Raises `refusal` where it cannot be imported, with the extra of this package that has it. needed: for what, as in "TIFF files are read
+    with"."""
     try:
         return import_module(module)
     except (

@@ -1,7 +1,8 @@
 """Weak references without callbacks, and a registry of objects to reset in the child of a fork.
 
-Python runs the callback of a weak reference where the object ends. An exception that a signal handler raises there, such as KeyboardInterrupt, is printed and lost. The weak
-collections of the standard library have such callbacks, so the project uses none of them: references to dead objects are removed when a collection has grown."""
+Python runs the callback of a weak reference where the object ends. An exception that a signal handler raises there, such as KeyboardInterrupt, is printed and
+lost. The weak collections of the standard library have such callbacks, so the project uses none of them: references to dead objects are removed when a
+collection has grown."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ _POWERS: Final = " kmgtp"
 
 
 class Command(Record):
-    """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does); run: takes the parsed arguments."""
+    """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does); run: takes the parsed
+    arguments."""
 
     name: str
     summary: str

@@ -1,4 +1,5 @@
-"""Scripts that make bash, zsh and fish complete command lines of a program, generated from its argparse parser: commands, options, choices, and files for locations.
+"""Scripts that make bash, zsh and fish complete command lines of a program, generated from its argparse parser: commands, options, choices, and files for
+locations.
 
 Nothing is printed here; commands/completion.py prints them."""
 

@@ -14,7 +14,8 @@ _QUOTED: Final = re.compile(r"""["']([^"']*)["']""")
 
 
 def with_options(hint: str, parser: ArgumentParser) -> str:
-    """A hint with arguments of Python, such as `now=True`, `mode="copy"` and `skip=`, replaced by options of a command. Arguments that are not options of it stay."""
+    """A hint with arguments of Python, such as `now=True`, `mode="copy"` and `skip=`, replaced by options of a command. Arguments that are not options of it
+    stay."""
 
     def option(found: re.Match[str]) -> str:
         name, values = found["name"], _values(found)

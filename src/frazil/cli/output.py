@@ -76,8 +76,8 @@ def check_picture(options: Namespace) -> None:
 @contextlib.contextmanager
 def binary_output(path: str | None) -> Iterator[IO[bytes]]:
     """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when it is complete; a path that is not a plain
-    file (a pipe, a device) is written directly. Raises OSError that names `path`, also when writing to the stream fails; InvalidInputError for a place among the
-    files of a repository."""
+    file (a pipe, a device) is written directly. Raises OSError that names `path`, also when writing to the stream fails; InvalidInputError for a place among
+    the files of a repository."""
     if path is None or path == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer

@@ -1,7 +1,6 @@
 """The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
-Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of
-a whole chain is in chain/."""
+Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of a whole chain is in chain/."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec 
 
 
 class ChunkSpec(Record):
-    """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as
-    (offset, width, count), and the bytes of the fill value.
+    """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as (offset, width, count), and the bytes of
+    the fill value.
 
     heap: the memory that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
 
@@ -83,8 +82,8 @@ class Codec(ABC):
         return cast("Callable[..., Self]", cls)(**{**configuration, **nested})
 
     def configuration(self) -> dict[str, object] | None:
-        """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with tuples
-        as lists and codecs as their entries."""
+        """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with
+        tuples as lists and codecs as their entries."""
         return {member: _as_entry(getattr(self, member)) for member in (*self.required, *self.optional)} or None
 
     def extension(self) -> Extension:

@@ -70,10 +70,10 @@ class Registry(Value, excluded=("compiled",)):
 
     def _with(self, **fields: object) -> Registry:
         """With these fields instead of its own."""
-        made = object.__new__(Registry)
+        registry = object.__new__(Registry)
         for name, value in {**dict(self._fields()), "compiled": ResultCache(), **fields}.items():
-            assign(made, name, value)
-        return made
+            assign(registry, name, value)
+        return registry
 
     @property
     def codecs(self) -> tuple[tuple[str, type[Codec]], ...]:

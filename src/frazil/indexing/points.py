@@ -150,7 +150,8 @@ class PointBatch:
 
 
 class PointPlan:
-    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's lengths."""
+    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's
+    lengths."""
 
     __slots__ = (
         "chunk_count",

@@ -23,7 +23,8 @@ KEYS: Final = ("extension", "encode_one", "encode_all", "decode")
 
 
 class ExtensionCall:
-    """A context for calls to one extension, which `kind` and `name` identify. A FrazilError passes unchanged. Any other exception becomes `refusal`, with `path`."""
+    """A context for calls to one extension, which `kind` and `name` identify. A FrazilError passes unchanged. Any other exception becomes `refusal`, with
+    `path`."""
 
     __slots__ = ("kind", "name", "path", "refusal")
 

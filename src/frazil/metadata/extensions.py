@@ -150,8 +150,7 @@ class NamedExtension(Value, Generic[T]):
 
 
 def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
-    """The first family that reads the extension; UnknownExtensionError if there is none, with the name that is
-    similar, or with all registered names.
+    """The first family that reads the extension; UnknownExtensionError if there is none, with the name that is similar, or with all registered names.
 
     kind  the word for such an extension in the message, such as "data type" """
     for family in families:

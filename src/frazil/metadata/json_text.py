@@ -115,8 +115,8 @@ def _hint_for(text: str) -> str:
 def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:
     """The JSON value of UTF-8 text.
 
-    free  members of the outermost object in which NaN, Infinity and -Infinity without quotes, which programs do write, are accepted: in attributes as NonFinite,
-          elsewhere as those strings
+    free  members of the outermost object in which NaN, Infinity and -Infinity without quotes, which programs do write, are accepted: in attributes as
+          NonFinite, elsewhere as those strings
 
     Refused with a MetadataError: all text that is not RFC 8259 JSON (including NaN and Infinity), a member that occurs twice, a number
     beyond float64, an integer of more digits than Python converts, and nesting deeper than DEPTH_LIMIT."""

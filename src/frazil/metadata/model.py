@@ -181,7 +181,8 @@ class ArrayMetadata(NodeMetadata):
 
 
 class ConsolidatedMetadata(Record):
-    """The content of the consolidated metadata of a group, with zarr-python's names. metadata: the documents of the nodes by their paths below the group, as JSON."""
+    """The content of the consolidated metadata of a group, with zarr-python's names. metadata: the documents of the nodes by their paths below the group, as
+    JSON."""
 
     metadata: Mapping[str, Json]
     kind: str = "inline"

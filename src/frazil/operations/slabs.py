@@ -90,7 +90,8 @@ def plan_slabs(
 ) -> SlabPlan:
     """The plan that reads chunks the fewest times with a buffer of max_bytes, or of one block, if that is larger. Pure.
 
-    itemsize  bytes of an element, including its text; blocks: extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
+    itemsize  bytes of an element, including its text; blocks: extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards:
+              extents of shards, None: there are none
     axis    of consecutive slabs; None: the best one"""
     lengths = tuple(shape)
     blocks = tuple(max(1, min(block, length)) for block, length in zip(blocks, lengths, strict=True))
@@ -103,7 +104,8 @@ def plan_slabs(
 
 
 def element_nbytes(array: Array) -> int:
-    """Bytes of an element in memory. Of text and bytes of any length it is the mean of some elements of three chunks, the largest of the three. Raises DataError, StoreError."""
+    """Bytes of an element in memory. Of text and bytes of any length it is the mean of some elements of three chunks, the largest of the three. Raises
+    DataError, StoreError."""
     itemsize = array.dtype.itemsize
     if array._access.variable is None or not prod(array.shape):
         return itemsize
@@ -198,8 +200,9 @@ def _cuts(length: int, source: int, other: int) -> int:
 def read_slabs(
     array: Array, plan: SlabPlan, skip: int = 0, *, prefetch: bool = False, ended: Event | None = None
 ) -> Iterator[Slab]:
-    """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. prefetch: another thread reads the next slab while
-    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. ended: set when the caller stops early, if another thread reads.
+    """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. prefetch: another thread reads the next slab
+    while the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. ended: set when the caller stops early, if another
+    thread reads.
     Raises DataError, StoreError."""
     if not prod(plan.shape):
         return

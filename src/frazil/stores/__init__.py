@@ -1,7 +1,8 @@
-"""Stores: keys <-> bytes, in batches, with versions. port.py is the port, store.py what is written once on top of it, locations.py which locations are accepted.
+"""Stores: keys <-> bytes, in batches, with versions. port.py is the port, store.py what is written once on top of it, locations.py which locations are
+accepted.
 
-local/, objects/, zip/ and memory.py are stores; caches/, transformer/, operations/ and wrappers.py are stores over stores; array_storage/ has the ports between arrays and stores,
-keys/ what a key is and how keys are listed and locked, transfer/ what moves bytes between stores and memory.
+local/, objects/, zip/ and memory.py are stores; caches/, transformer/, operations/ and wrappers.py are stores over stores; array_storage/ has the ports between
+arrays and stores, keys/ what a key is and how keys are listed and locked, transfer/ what moves bytes between stores and memory.
 Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
 from typing import TYPE_CHECKING

@@ -70,7 +70,8 @@ class StorePort(ABC):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> builtins.list[Version | Changed]:
-        """Publishes each value whole: a reader sees the old object or the new one, also after a crash. Names are distinct. The store keeps no buffer of the caller's.
+        """Publishes each value whole: a reader sees the old object or the new one, also after a crash. Names are distinct. The store keeps no buffer of the
+        caller's.
 
         expect[i]  ANY (None); ABSENT; a version; or CREATE_ONLY: as ABSENT, for keys that all writers only create and never replace, such as reference files. A
                    store may then work without locks. Of many creators one gets a version, the others Changed. After an error the value may exist or not. A

@@ -187,7 +187,8 @@ class Store(StorePort):
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
-        """Stores values under valid keys that no other process writes, such as new ids, and that are never replaced: existing values stay. Fails as put_many."""
+        """Stores values under valid keys that no other process writes, such as new ids, and that are never replaced: existing values stay. Fails as
+        put_many."""
         # a disk needs no locks for CREATE_ONLY; a request is repeated when its answer is lost, and a condition would make the repetition fail
         expect = CREATE_ONLY if self.capabilities.local else ANY
         self.put_many(names, pieces, [expect] * len(names))

@@ -112,12 +112,12 @@ class CodecTests:
                 assert _same(view, array)
                 assert _same(self._round_trip(codec, spec, view), self.kept(codec, array))
 
-    def test_what_is_made_is_what_was_said(self) -> None:
+    def test_encoded_values_match_the_declared_spec(self) -> None:
         for codec, spec in self.make_cases():
             array = random_chunk(spec)
             if isinstance(codec, ArrayToArray):
-                made, expected = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
-                assert (made.shape, made.dtype) == (expected.shape, expected.dtype)
+                encoded, expected = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
+                assert (encoded.shape, encoded.dtype) == (expected.shape, expected.dtype)
                 assert len(expected.fill) == expected.dtype.itemsize
             elif isinstance(codec, ArrayToBytes):
                 codec.check(spec, "codecs[0]")
@@ -147,7 +147,7 @@ class CodecTests:
                 except DataError:
                     pass
 
-    def test_no_more_is_decoded_than_is_allowed(self) -> None:
+    def test_decoding_respects_the_limit(self) -> None:
         for codec, _ in self.make_cases():
             if isinstance(codec, BytesToBytes):
                 data = codec.encode(bytes(10_000))

@@ -1,7 +1,8 @@
-"""A second format of repositories, for tests of all code that uses the port (repository/format.py): one object that is compared and swapped holds branches, tags
-and history.
+"""A second format of repositories, for tests of all code that uses the port (repository/format.py): one object that is compared and swapped holds branches,
+tags and history.
 
-Snapshots, manifests and chunks are those of the alpha (repository/alpha/), but no array lists two manifests with one chunk, and no snapshot names its ancestors.
+Snapshots, manifests and chunks are those of the alpha (repository/alpha/), but no array lists two manifests with one chunk, and no snapshot names its
+ancestors.
 Only this module reads these repositories, and the form of the object may change."""
 
 from __future__ import annotations
@@ -285,7 +286,8 @@ class MemoryFormat(AlphaSnapshots):
         return self._changed(name, snapshot, change)
 
     def _changed(self, name: str, snapshot: str | None, change: Callable[[_State], Answer | None]) -> Tip:
-        """Points a branch to a snapshot (None: deletes it). If a reply is lost and others changed the branch meanwhile, the order of the changes cannot be determined."""
+        """Points a branch to a snapshot (None: deletes it). If a reply is lost and others changed the branch meanwhile, the order of the changes cannot be
+        determined."""
         check_commits(self)
         tried = -1  # the number of changes of the branch after this one
 

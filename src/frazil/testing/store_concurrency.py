@@ -24,7 +24,7 @@ class StoreConcurrencyTests(StoreTestBase):
         run_threads([count] * THREADS)
         assert store.get("n") == b"%d" % (10 * THREADS)
 
-    def test_one_thread_creates(self) -> None:
+    def test_exactly_one_thread_creates(self) -> None:
         store = self.new_store()
         if not store.capabilities.expects:
             return
@@ -35,7 +35,7 @@ class StoreConcurrencyTests(StoreTestBase):
         assert len(won) == 1
         assert {answer.version for answer in answers if isinstance(answer, Changed)} == set(won)
 
-    def test_one_thread_creates_a_key_that_nobody_replaces(self) -> None:
+    def test_exactly_one_thread_creates_an_immutable_key(self) -> None:
         store = self.new_store()
         if not store.capabilities.conditional:
             return

@@ -1,5 +1,5 @@
-"""The keys and values that the suites of stores use. A store that takes any key and any bytes needs no profile; a store of only a Zarr hierarchy, such as that of
-a repository's session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
+"""The keys and values that the suites of stores use. A store that takes any key and any bytes needs no profile; a store of only a Zarr hierarchy, such as that
+of a repository's session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
 
     class TestChunks(StoreTests):
         profile = CHUNK_KEYS
@@ -60,8 +60,8 @@ class StoreProfile:
 
 
 class _ChunkProfile(StoreProfile):
-    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when needed,
-    and not listed."""
+    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when
+    needed, and not listed."""
 
     def over(self, store: Store) -> Store:
         return _OnChunks(store)

@@ -5,7 +5,8 @@
             return MyStore(...)  # new and empty at every call
 
 pytest finds the tests by their names. Other runners call the `test_` methods of a new instance. Operations that a store's capabilities exclude are tested to be
-refused. A store that takes only the keys of a Zarr hierarchy sets its `profile` (store_profiles.py). The three base classes of StoreTests are in files of their own."""
+refused. A store that takes only the keys of a Zarr hierarchy sets its `profile` (store_profiles.py). The three base classes of StoreTests are in files of their
+own."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ class StoreWritingTests(StoreTestBase):
         assert (store.get("a"), store.get("empty")) == (b"01--4567ABC++", b"")
         store.set_partial_values(iter([]))
 
-    def test_bad_partial_writes_touch_nothing(self) -> None:
+    def test_bad_partial_writes_change_nothing(self) -> None:
         store = self.filled(a=b"0123", b=b"xyz")
         for wrong in (
             [("b", 0, b"X"), ("a", 0, b"12"), ("a", 1, b"3")],
@@ -339,7 +339,7 @@ class StoreWritingTests(StoreTestBase):
             assert error.key in {"a", "new"}
             assert (store.get("a"), store.get("b"), store.get("new")) == (b"0123", b"xyz", None)
 
-    def test_what_is_no_partial_write(self) -> None:
+    def test_invalid_partial_writes_are_refused(self) -> None:
         store = self.filled(a=b"0123")
         for wrong in ([("a", b"1")], [5], [("a", "0", b"1")], [("a", 0, "text")]):
             refusal(InvalidInputError, lambda wrong=wrong: store.set_partial_values(wrong))  # type: ignore[misc]

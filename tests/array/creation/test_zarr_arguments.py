@@ -142,7 +142,7 @@ def test_shapes_that_are_none_are_refused(wrong: object) -> None:
         new_array(shards={"form": wrong})
 
 
-def test_where_the_index_of_shards_is() -> None:
+def test_index_location_of_shards() -> None:
     array = new_array(shards={"shape": (4, 8), "index_location": "start"})
     assert array.metadata.codecs[0].configuration["index_location"] == "start"
     with pytest.raises(FrazilError):

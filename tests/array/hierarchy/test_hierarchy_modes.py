@@ -255,7 +255,7 @@ def interrupted(prepare: Callable[[], Store], own: Callable[[Store], object], ot
         ("draft-2021", True, True),
     ],
 )
-def test_an_array_that_another_process_creates_and_writes_is_left_alone(
+def test_an_array_that_another_process_creates_and_writes_stays_unchanged(
     dialect: int | str, begun: bool, orphans: bool
 ) -> None:
     def prepare() -> Store:

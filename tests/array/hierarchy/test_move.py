@@ -76,7 +76,7 @@ def test_a_node_has_its_new_path_with_all_below(store: Store, dialect: int | str
 
 
 @DIALECTS
-def test_there_and_back_again_changes_no_byte(store: Store, dialect: int | str) -> None:
+def test_moves_and_back_keep_all_bytes(store: Store, dialect: int | str) -> None:
     root = filled(store, dialect)
     store.set(("" if dialect == 3 else "data/" if dialect == "draft" else "data/root/") + "a/b/notes.txt", b"foreign")
     before = content(store)
@@ -87,7 +87,7 @@ def test_there_and_back_again_changes_no_byte(store: Store, dialect: int | str) 
 
 
 @DIALECTS
-def test_what_is_refused_changes_nothing(store: Store, dialect: int | str) -> None:
+def test_refused_moves_change_nothing(store: Store, dialect: int | str) -> None:
     root = filled(store, dialect)
     before = content(store)
     refused: list[tuple[type[FrazilError], str, str]] = [
@@ -254,7 +254,7 @@ def test_a_crash_leaves_the_old_node_whole_or_the_new_one(dialect: int | str) ->
     assert seen == {"old", "both", "new"}
 
 
-def test_what_vanishes_or_appears_meanwhile_is_a_conflict() -> None:
+def test_concurrent_changes_are_conflicts_of_a_move() -> None:
     class Vanishing(WrappedStore):
         def copy_in(self, names, source, sources, **options):  # type: ignore[no-untyped-def]
             self.inner.erase("a/b/leaf/c/0")

@@ -42,7 +42,7 @@ def keys(dialect: str, path: str, kind: str) -> str:
 
 @DIALECTS
 @pytest.mark.rule("D34", "D35", "D36", "D71", "Z1")
-def test_what_is_created_is_found_again(store: Store, dialect: str) -> None:
+def test_created_hierarchies_are_found(store: Store, dialect: str) -> None:
     values = np.arange(60, dtype="f4").reshape(6, 10)
     made = frazil.create_array(
         store, path="g/x", data=values, chunks=(3, 4), shards=(6, 8), attributes={"a": 1}, zarr_format=dialect
@@ -163,7 +163,7 @@ def test_creating_where_something_is(store: Store, dialect: str) -> None:
 
 
 @pytest.mark.rule("D72")
-def test_one_dialect_a_hierarchy(store: Store) -> None:
+def test_a_hierarchy_has_one_dialect(store: Store) -> None:
     frazil.create_group(store, zarr_format="draft")
     assert frazil.create_array(store, path="a", shape=1, dtype="u1").metadata.zarr_format == "draft"
     for other in (3, "draft-2021"):
@@ -268,7 +268,7 @@ def test_strict_in_the_dialect_of_december_2022(member: str, value: object, kind
         {"shape": 4, "dtype": "u1", "codecs": ["nope"]},
     ],
 )
-def test_what_cannot_be_made_replaces_nothing(
+def test_refused_creations_replace_nothing(
     store: Store, dialect: str, other: int | str, arguments: dict[str, object]
 ) -> None:
     frazil.create_array(store, path="precious", data=np.arange(4), zarr_format=dialect)

@@ -194,7 +194,7 @@ def plainly_masked(entry: Extension, store: Store) -> Masked:
 
 
 @pytest.mark.rule("D48")
-def test_what_is_refused() -> None:
+def test_invalid_transformers_are_refused() -> None:
     location, metadata = stored_array([sharding(2), foreign(1), sharding(2)])
     unknown = location._replace(registry=DEFAULT_REGISTRY)
     with pytest.raises(UnknownExtensionError, match=MASK) as caught:

@@ -58,7 +58,7 @@ def test_a_later_node_has_the_dialect_of_its_hierarchy() -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [None, 3, "draft"])
-def test_nothing_is_made_that_hides_a_node(zarr_format: int | str | None) -> None:
+def test_new_nodes_do_not_hide_nodes_of_another_dialect(zarr_format: int | str | None) -> None:
     store = MemoryStore()
     frazil.create_array(store, path="a", data=VALUES, zarr_format=2)
     frazil.create_group(store, path="g", zarr_format=2)
@@ -107,7 +107,7 @@ def test_changes() -> None:
         frazil.create_group(store, path="", zarr_format=2)
 
 
-def test_one_kind_of_node_is_not_made_over_another() -> None:
+def test_nodes_of_another_kind_are_not_replaced() -> None:
     store = MemoryStore()
     root = frazil.create_group(store, zarr_format=2)
     root.create_array("x", data=VALUES)
@@ -153,7 +153,7 @@ def test_consolidated_metadata() -> None:
         assert store.get(".zmetadata") is None, change
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_v2_arrays_are_refused(tmp_path: Path) -> None:
     store = MemoryStore()
     root = frazil.create_group(store, zarr_format=2)
     for arguments, member in (

@@ -47,7 +47,7 @@ def objects(*values: object) -> np.ndarray:
 
 @pytest.mark.parametrize("codec", ["json2", "msgpack2"])
 @given(value=plain_objects(st.integers(-(2**63), 2**64 - 1)))
-def test_one_element_is_assigned_as_it_is(codec: str, value: object) -> None:
+def test_assignment_of_one_object_element(codec: str, value: object) -> None:
     if codec == "json2":
         value = json.loads(json.dumps(value, default=lambda data: data.hex()))
     root = frazil.create_group(MemoryStore(), zarr_format=2)
@@ -178,7 +178,7 @@ def test_filters_without_a_data_type(filters: object) -> None:
     assert caught.value.key == "x/.zarray"
 
 
-def test_what_is_not_created() -> None:
+def test_object_arrays_without_a_codec_are_refused() -> None:
     store = MemoryStore()
     root = frazil.create_group(store, zarr_format=2)
     for arguments in (

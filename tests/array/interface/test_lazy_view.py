@@ -19,7 +19,7 @@ Axes = list[int | np.ndarray]
     "item",
     [np.array([2**64 - 1], np.uint64), [[1], [2, 3]], True, np.True_, 1.5, [5], [True] * 4, np.zeros((1, 1), int)],
 )
-def test_what_is_no_index_of_a_dimension_is_refused(item: object) -> None:
+def test_invalid_indices_are_refused(item: object) -> None:
     view = frazil.zeros((5,), dtype="u1").lazy
     with pytest.raises(SelectionError):
         view[item]
@@ -133,7 +133,7 @@ def test_an_ellipsis_selects_the_omitted_dimensions() -> None:
     "selection",
     [4, -5, (0, 0), None, "x", 1.5, [4], [[0]], [True], [1.5], (..., ...), slice(None, None, 0), slice("a", None)],
 )
-def test_what_selects_nothing_is_refused(selection: object) -> None:
+def test_empty_index_lists_are_refused(selection: object) -> None:
     with pytest.raises(SelectionError):
         frazil.array(np.arange(4)).lazy[selection]
 
@@ -149,7 +149,7 @@ def test_a_view_beyond_the_end_of_a_smaller_array_is_refused() -> None:
     assert np.asarray(view[:2]).tolist() == [2, 3]
 
 
-def test_what_a_view_refuses() -> None:
+def test_unsupported_operations_of_views_are_refused() -> None:
     store = MemoryStore()
     array = frazil.array(np.arange(8), store=store)
     with pytest.raises(InvalidInputError, match="copy"):

@@ -25,7 +25,7 @@ def filled(chunks: tuple[int, int] = (2, 3), **arguments: object) -> tuple[frazi
     return frazil.array(values, chunks=chunks, **arguments), values
 
 
-def test_what_follows_from_shape_and_data_type() -> None:
+def test_properties_from_shape_and_data_type() -> None:
     array, _ = filled(shards=(4, 6), path="a/b")
     assert (array.name, array.basename, array.path) == ("/a/b", "b", "a/b")
     assert (array.size, array.itemsize, array.nbytes, array.order) == (35, 8, 280, "C")
@@ -98,7 +98,7 @@ def test_a_selection_is_read_into_out_without_memory_for_another_result(kind: st
     np.testing.assert_array_equal(out, values)
 
 
-def test_what_selections_refuse() -> None:
+def test_invalid_selections_are_refused() -> None:
     array, _ = filled()
     with pytest.raises(SelectionError, match="bools"):
         array.get_mask_selection([0, 1])

@@ -67,7 +67,7 @@ def test_the_oldest_that_waits_goes_on_alone_however_large_it_is() -> None:
     assert budget.resume(1, 1000)
 
 
-def test_what_waits_holds_a_quarter_at_most() -> None:
+def test_waiting_tasks_hold_at_most_a_quarter_of_the_budget() -> None:
     budget = Budget(100)
     assert budget.begin(0, 20)
     budget.wait(0)
@@ -268,7 +268,7 @@ def test_an_error_of_the_tasks_themselves() -> None:
     assert sorted(done) == list(range(10))
 
 
-def test_where_no_thread_can_be_started_one_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_further_threads_the_caller_runs_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

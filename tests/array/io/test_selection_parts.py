@@ -91,7 +91,7 @@ atexit.register(lambda: print("".join(made[...].tolist())))
     assert done.stdout == "abcdefgh\n"
 
 
-def test_no_chunk_is_read_twice() -> None:
+def test_parts_read_each_chunk_once() -> None:
     store = CountingStore(MemoryStore())
     stored = frazil.create_array(store, shape=SHAPE, path="text", dtype="string", chunks=(4, 7))
     stored[...] = TEXT

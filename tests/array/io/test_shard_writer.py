@@ -63,7 +63,7 @@ def test_any_order_from_many_threads(create: Create) -> None:
     assert (array[...] == expected).all()
 
 
-def test_what_is_not_written_keeps_its_value(create: Create) -> None:
+def test_unwritten_inner_chunks_keep_their_values(create: Create) -> None:
     array, expected = create(), values()
     array[...] = expected
     with array.shard_writer((0, 1)) as writer:
@@ -75,7 +75,7 @@ def test_what_is_not_written_keeps_its_value(create: Create) -> None:
     assert array.nchunks_initialized == array.nchunks - 1
 
 
-def test_what_others_wrote_meanwhile_is_kept(create: Create) -> None:
+def test_concurrent_changes_are_kept(create: Create) -> None:
     array = create()
     with array.shard_writer((0, 0)) as writer:
         writer[0, 0] = 1
@@ -305,7 +305,7 @@ def test_a_grown_array_is_a_conflict_where_the_end_was_written(create: Create) -
     assert (array[75:, :] == 5).all()
 
 
-def test_an_array_that_is_gone(tmp_path: Path) -> None:
+def test_a_removed_array(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path / "a", shape=SHAPE, dtype="int32", chunks=CHUNKS, shards=SHARDS)
     with pytest.raises(NotFoundError), array.shard_writer((0, 0)) as writer:
         writer[0, 0] = 1

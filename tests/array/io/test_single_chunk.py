@@ -51,7 +51,7 @@ def test_parts_are_assigned_as_in_numpy(arguments: dict[str, object], place: str
         assert np.array_equal(array[...], expected)
 
 
-def test_what_it_asks_for() -> None:
+def test_requests_of_the_short_path() -> None:
     store = CountingStore(MemoryStore())
     array = frazil.create_array(store, shape=(10,), dtype="u1", chunks=(4,), codecs=[])
 
@@ -82,7 +82,7 @@ def test_a_chunk_that_cannot_be_decoded_is_an_error_and_stays() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", [1, 2, 3], object(), np.ones((2, 2))])
-def test_what_does_not_fit_is_refused_as_ever(wrong: object) -> None:
+def test_invalid_selections_raise_the_same_errors(wrong: object) -> None:
     array = frazil.create_array(MemoryStore(), shape=(8,), dtype="int32", chunks=(4,))
     for at in (1, slice(0, 2), slice(0, 8)):
         with pytest.raises((FrazilError, ValueError)):
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_refused_as_ever(wrong: object) -> None:
     assert not array[:].any()
 
 
-def test_who_is_overtaken_takes_the_long_way() -> None:
+def test_writes_that_lose_a_race_take_the_general_path() -> None:
     """Another writer writes its part between the read of the old chunk and its replacement."""
     inner = MemoryStore()
     other = frazil.create_array(inner, shape=(8,), dtype="int32", chunks=(8,))

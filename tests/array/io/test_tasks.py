@@ -214,7 +214,7 @@ class Watched(WrappedStore):
         return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
 
-def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
+def test_threads_start_only_for_several_remote_parts() -> None:
     direct = Watched(stored())
     assert (opened(direct, shards=1)[...] == DATA).all()
     assert direct.threads == {threading.get_ident()}
@@ -341,7 +341,7 @@ def test_shards_replaced_after_their_index_was_fetched_are_read_again() -> None:
 
 @search(slowness=2)
 @given(layouts(), st.integers(0, 2**32), st.integers(1, 2000), st.data())
-def test_no_budget_changes_a_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
+def test_values_do_not_depend_on_the_budget(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
     store = SlowStore(MemoryStore(), 0.0)
     create(store, layout, "uint16")
     array = frazil.open_array(store, mode="r+", runtime=Runtime(bytes_in_flight=nbytes))

@@ -207,7 +207,7 @@ def test_fill_values_at_the_end_are_erased_on_condition() -> None:
     assert other[:].tolist() == [0] * 7 + [5] * 2
 
 
-def test_where_a_store_cannot_erase_on_condition() -> None:
+def test_writes_to_stores_without_conditional_erase() -> None:
     class Unconditional(CountingStore):
         @property
         def capabilities(self):  # type: ignore[no-untyped-def]
@@ -228,7 +228,7 @@ def test_where_a_store_cannot_erase_on_condition() -> None:
         assert array[:].tolist() == [3] * 7
 
 
-def test_what_a_codec_cannot_encode_is_no_damage_of_stored_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_errors_are_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> Encoded:
         return Encoded((), np.zeros((0, 3), np.int64), [(0, _kernel.FAILED_ENCODE, "blosc: could not encode 20 bytes")])
 
@@ -249,7 +249,7 @@ def test_a_chunk_that_memory_cannot_hold_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("codecs", [["zstd", "users.refuses"], ["users.refuses", "zstd"], ["users.refuses"]])
-def test_what_a_users_codec_cannot_encode(codecs: list[str]) -> None:
+def test_encoding_errors_of_custom_codecs(codecs: list[str]) -> None:
     class Refuses(frazil.codecs.BytesToBytes):
         name = "users.refuses"
 

@@ -173,7 +173,7 @@ def test_errors_name_the_damaged_chunk() -> None:
     assert caught.value.key == "c/1"
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_rectilinear_grids_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MetadataError, match="multiple"):
         frazil.create_array({}, shape=10, dtype="int8", chunks=2, shards=[[4, 6, 3]])
     with pytest.raises(MetadataError) as caught:
@@ -192,7 +192,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "shapes", ["4", [0], [[]], [[1, 0]], [[[2]]], [[[2, 0]]], [[[1, 2**40]]], [[2**62, 2**62]], [1.5], [True]]
 )
-def test_grids_that_are_none(shapes: object) -> None:
+def test_invalid_grids_are_refused(shapes: object) -> None:
     with pytest.raises(MetadataError) as caught:
         RectilinearGrid(shapes)  # type: ignore[arg-type]
     assert (caught.value.path or "").startswith("chunk_grid.configuration.chunk_shapes")

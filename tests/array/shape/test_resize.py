@@ -100,7 +100,7 @@ def test_grids_of_a_million_chunks(shards: tuple[int, int] | None) -> None:
     assert array.nchunks_initialized == 2
 
 
-def test_shapes_that_cannot_be() -> None:
+def test_impossible_shapes_are_refused() -> None:
     array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="i4", chunks=(2, 2))
     array[...] = 5
     for shape in ((4,), (4, 4, 4), (-1, 4), (2**63, 4), (4.0, 4), "44", None, (True, 4), ()):
@@ -122,7 +122,7 @@ def test_shapes_that_cannot_be() -> None:
     assert (array[...] == 5).all()
 
 
-def test_one_length_and_numpy_lengths() -> None:
+def test_resize_accepts_one_length_and_numpy_integers() -> None:
     array = frazil.create_array(MemoryStore(), shape=4, dtype="i4", chunks=2)
     array.resize(6)
     array.resize(np.int64(7))

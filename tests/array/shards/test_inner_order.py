@@ -89,7 +89,7 @@ def test_each_level_of_nested_shards(tmp_path: Path) -> None:
     assert firsts == [[1, 5, 2, 6], [9, 13, 10, 14], [3, 7, 4, 8], [11, 15, 12, 16]]
 
 
-def test_it_is_in_no_document(tmp_path: Path) -> None:
+def test_inner_order_is_not_in_documents(tmp_path: Path) -> None:
     create(tmp_path / "a", "morton")
     create(tmp_path / "b", "written")
     first, second = ((tmp_path / name / "zarr.json").read_bytes() for name in "ab")

@@ -180,7 +180,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def test_it_is_in_no_document(tmp_path: Path) -> None:
+def test_shard_writes_is_not_in_documents(tmp_path: Path) -> None:
     frazil.create_array(tmp_path / "a", shard_writes="append", **LAYOUT)  # type: ignore[arg-type]
     frazil.create_array(tmp_path / "b", **LAYOUT)  # type: ignore[arg-type]
     assert (tmp_path / "a/zarr.json").read_bytes() == (tmp_path / "b/zarr.json").read_bytes()

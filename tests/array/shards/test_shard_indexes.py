@@ -50,7 +50,7 @@ def test_the_first_go_where_there_are_too_many() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 100])
-def test_what_does_not_fit_is_not_remembered(limit: int) -> None:
+def test_indexes_beyond_the_limit_are_not_cached(limit: int) -> None:
     memory = ByteCache(limit)
     indexes = RememberedIndexes(memory, "x", by_coordinates=False)
     indexes.put(["a"], tables(1, 100, 1))

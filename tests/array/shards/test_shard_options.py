@@ -49,7 +49,7 @@ def test_arrays_inherit_the_options_of_a_group(folder: Path, opened: type[object
     group["plain"][...] = 1  # an array without shards
 
 
-def test_one_array_of_a_group_has_options(folder: Path) -> None:
+def test_options_apply_to_one_array_of_a_group(folder: Path) -> None:
     group = frazil.open_group(folder, "r+")
     assert inode_stays(group.open_array("inner/a", shard_writes="append"), folder / "inner/a")
     again = group.require_array("inner/a", shape=(4096,), dtype="int16", shard_writes="append")

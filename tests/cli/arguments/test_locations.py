@@ -65,7 +65,7 @@ def test_a_state_becomes_a_plain_folder(
     np.testing.assert_array_equal(group["level1/temp"][...], array[...])
 
 
-def test_what_is_there_under_this_name_comes_first(workdir: Path) -> None:
+def test_existing_folders_precede_references(workdir: Path) -> None:
     Path("sea.repo@dev").mkdir()
     frazil.create_array("sea.repo@dev", data=[1, 2, 3])
     assert split_reference("sea.repo@dev") is None

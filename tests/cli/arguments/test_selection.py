@@ -27,14 +27,14 @@ def as_text(item: object) -> str:
 
 
 @given(st.lists(items, min_size=1, max_size=5), st.sampled_from([",", ", ", " ,  "]), st.sampled_from(["", ",", " , "]))
-def test_what_python_means(selection: list[object], comma: str, end: str) -> None:
+def test_selections_parse_as_in_python(selection: list[object], comma: str, end: str) -> None:
     text = comma.join(map(as_text, selection)) + end
     assert parse_selection(text) == tuple(selection)
     assert parse_selection(text) == eval(f"np.index_exp[{text}]", {"np": np})
 
 
 @given(st.text(max_size=12) | st.text("0123456789:,.[]- ex_()", max_size=12))
-def test_nothing_else_gets_through(text: str) -> None:
+def test_other_text_is_refused(text: str) -> None:
     with contextlib.suppress(SelectionError):
         selection = parse_selection(text)
         python = re.sub(r"\b0+(?=\d)", "", text.strip())  # 007, which Python refuses, is 7

@@ -83,7 +83,7 @@ def test_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             np.testing.assert_array_equal(found, saved)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_invalid_npy_files_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"nonsense", b"\x93NUMPY\x01\x00"):
         (tmp_path / "a.npy").write_bytes(content)
         with (

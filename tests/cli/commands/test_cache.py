@@ -34,7 +34,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, o
     return document
 
 
-def test_it_shows_what_is_kept(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_shows_its_content(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = shown(capsys, cache)
     assert report == {
         "folder": str(cache),
@@ -49,7 +49,7 @@ def test_it_shows_what_is_kept(cache: Path, capsys: pytest.CaptureFixture[str]) 
     assert lines[2].endswith("2001-08-31T01:46:40Z")
 
 
-def test_it_trims(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_trims(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, cache, "--trim", "1MB")["removed_files"] == 0
     report = shown(capsys, cache, "--trim", "5.5 kB")
     assert (report["files"], report["removed_files"], report["oldest_use"]) == (5, 5, "2001-09-05T01:46:40Z")
@@ -68,7 +68,7 @@ def test_sizes(text: str, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-5", "1e9", "1,5GB", "5 bytes", "5iB", "٣"])
-def test_sizes_that_are_none(text: str, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_sizes_are_refused(text: str, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", str(cache), f"--trim={text}"]) == 2
     assert "is not a size" in capsys.readouterr().err
 

@@ -115,7 +115,7 @@ def test_the_port_that_is_left_out(workdir: Path) -> None:
     assert (options.host, options.port, options.follow) == ("127.0.0.1", 8000, False)
 
 
-def test_it_ends_in_the_middle_of_an_answer(workdir: Path) -> None:
+def test_serve_ends_during_an_answer(workdir: Path) -> None:
     frazil.create_array("large.zarr", data=np.zeros(2**25, np.uint8), chunks=2**25, codecs=[], fill_value=1)
     with serving("large.zarr", "--port", "0") as url:
         answer = urllib.request.urlopen(url + "c/0")

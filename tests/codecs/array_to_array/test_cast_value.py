@@ -95,7 +95,7 @@ def test_numbers_outside_a_type(name: str, rounding: str, inside: list[float], o
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_a_type_does_not_have_at_all_is_refused(number: float) -> None:
+def test_values_without_a_representation_are_refused(number: float) -> None:
     for name in ("float4_e2m1fn", "int8", "uint64"):
         with pytest.raises(InvalidInputError, match="cannot be a number"):
             cast(name, [number], "nearest-even", "clamp")

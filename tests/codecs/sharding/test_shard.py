@@ -63,7 +63,7 @@ def test_an_index_survives(entries: list[tuple[int, int] | None], data: st.DataO
         ([2**63, 2**63], "outside"),
     ],
 )
-def test_entries_that_cannot_be(entries: list[int], text: str) -> None:
+def test_impossible_entries_are_refused(entries: list[int], text: str) -> None:
     level = level_of(len(entries) // 2, [Bytes("little")])
     with pytest.raises(FormatError, match=text):
         read_index(level, np.array(entries, "<u8").tobytes(), 100)
@@ -139,7 +139,7 @@ def test_bytes_that_no_entry_names_are_laid_out_too() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), unique=True), st.integers(0, 2**32))
-def test_what_a_write_leaves_is_found(touched: list[tuple[int, int]], seed: int) -> None:
+def test_assembled_inner_chunks_are_found(touched: list[tuple[int, int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     slot = rng.permutation(6)[:4] - 2  # of four shards; two tables belong to no shard
     tables = rng.integers(0, 9, (4, 5, 2))

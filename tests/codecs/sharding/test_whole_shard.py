@@ -86,7 +86,7 @@ def test_wrong_bytes_are_refused(codec: Codec, data: bytes, error: type[DataErro
 
 
 @pytest.mark.parametrize("change", [-1, 0, 5])
-def test_what_is_wrong_in_a_shard_behind_a_codec_keeps_its_kind(change: int) -> None:
+def test_errors_inside_encoded_shards_keep_their_class(change: int) -> None:
     store = MemoryStore()
     array = create(store, Layout((4,), (4,), None, (Delta(), CHECKED, Invert()), "end"), "int16", registry=REGISTRY)
     array[...] = [1, 2, 3, 4]

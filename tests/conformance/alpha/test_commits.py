@@ -67,7 +67,7 @@ def test_a_commit_writes_chunks_then_manifests_and_snapshot_then_the_branch_file
 
 
 @pytest.mark.rule("I70", "I335", "I336")
-def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> None:
+def test_the_branch_file_is_written_last() -> None:
     """Whichever part of them exists when a writer dies, readers and writers continue from the last commit."""
     inner = MemoryStore()
     filled(inner)
@@ -91,7 +91,7 @@ def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> No
 
 
 @pytest.mark.rule("I45", "I47", "I72", "I170", "I171")
-def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> None:
+def test_files_of_a_lost_race_are_removed() -> None:
     """Another commit comes between the last read of the branch and the creation of its file: by then chunks, manifests and snapshot are written."""
     inner = MemoryStore()
     filled(inner)
@@ -121,7 +121,7 @@ def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> No
 
 @pytest.mark.rule("I45", "I209")
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_one_of_many_that_create_a_reference_file_succeeds(tmp_path: Path, kind: str) -> None:
+def test_exactly_one_creator_of_a_reference_file_succeeds(tmp_path: Path, kind: str) -> None:
     store = MemoryStore() if kind == "memory" else LocalStore(tmp_path)
     repo = filled(store)  # type: ignore[arg-type]
     ids = [commit.id for commit in repo.history()][:2]

@@ -231,7 +231,7 @@ def test_repositories_of_later_versions_are_refused_by_name(key: str, data: byte
     [f"2024-10-13T18:53:45{fraction}Z" for fraction in ("", ".4", ".425022", ".123456789", ".123456789012")]
     + ["2024-10-13T20:53:45+02:00", "2024-10-13t18:53:45z", "2024-10-13T18:53:45.5-00:30"],
 )
-def test_times_as_others_write_them(time: str) -> None:
+def test_times_of_other_writers(time: str) -> None:
     made = Made()
     made.field(8, time)
     made.field(7, [made.tip, time, "data"])
@@ -239,7 +239,7 @@ def test_times_as_others_write_them(time: str) -> None:
 
 
 @pytest.mark.parametrize("time", ["2024-10-13T18:53:45", "2024-10-13", 1728845625, "yesterday", None])
-def test_times_that_are_none(time: object) -> None:
+def test_invalid_times_are_refused(time: object) -> None:
     made = Made()
     made.field(8, time)
     with pytest.raises(FormatError) as caught:
@@ -271,7 +271,7 @@ def test_ids_in_other_spellings(spelling: int) -> None:
 
 
 @pytest.mark.parametrize("identity", ["PGFG33J5SJNP38N7NFV", "UGFG33J5SJNP38N7NFV0", b"\0" * 12, "../../etc/passwd-20"])
-def test_ids_that_are_none(identity: object) -> None:
+def test_invalid_ids_are_refused(identity: object) -> None:
     made = Made()
     made.listed("/plane", [[identity, []]])
     only_plane_is_broken(made)
@@ -310,7 +310,7 @@ def only_plane_is_broken(made: Made) -> None:
         *((4, {"Int8": 1000}), (4, {"Float99": 1.0}), (5, [["bytes"]]), (0, [-1, 4])),
     ],
 )
-def test_one_bad_array_does_not_hide_the_others(member: int, value: object) -> None:
+def test_a_damaged_array_does_not_hide_others(member: int, value: object) -> None:
     """The library could not read the snapshot at all."""
     made = Made()
     made.array("/plane", member, value)
@@ -319,7 +319,7 @@ def test_one_bad_array_does_not_hide_the_others(member: int, value: object) -> N
     only_plane_is_broken(made)
 
 
-def test_attributes_as_others_write_them() -> None:
+def test_attributes_of_other_writers() -> None:
     made = Made()
     for attributes, expected in (
         (None, {}),
@@ -333,7 +333,7 @@ def test_attributes_as_others_write_them() -> None:
     check(made)
 
 
-def test_attributes_that_are_no_json() -> None:
+def test_invalid_attributes() -> None:
     made = Made()
     made.node("/plane", lambda node: node.__setitem__(2, {"Inline": {"nan": math.nan, "one": Single(1.0)}}))
     check(made)
@@ -427,7 +427,7 @@ def test_the_first_snapshot_is_found_by_both_its_ids() -> None:
 
 @pytest.mark.rule("I152")
 @pytest.mark.parametrize("form", ['{{"snapshot":"{}"}}\n', '{{ "by": [1], "snapshot" : "{}" }}'])
-def test_branch_files_as_others_write_them(form: str) -> None:
+def test_branch_files_of_other_writers(form: str) -> None:
     made = Made()
     made.store.set(f"{MAIN}ZZZZZZZX.json", form.format(made.tip).encode())
     check(made)

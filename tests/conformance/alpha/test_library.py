@@ -245,7 +245,7 @@ def test_the_second_writer_conflicts() -> None:
 
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
-def test_what_that_library_drops(compatible: str | None) -> None:
+def test_flags_that_the_alpha_library_drops(compatible: str | None) -> None:
     """Its commit drops flags, properties, extents; free metadata is then kept in a form that it can read."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=compatible)

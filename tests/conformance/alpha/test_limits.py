@@ -83,7 +83,7 @@ def refused(error: FrazilError, word: str) -> None:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_arrays_that_cannot_be(name: str) -> None:
+def test_impossible_arrays_are_refused(name: str) -> None:
     store, repo, before = repository("alpha-library")
     arguments, word = ARGUMENTS[name]
     session = repo.writable_session()
@@ -104,7 +104,7 @@ def test_arrays_that_cannot_be(name: str) -> None:
 
 @pytest.mark.parametrize("path", ["new", "there"])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents_that_cannot_be(name: str, path: str) -> None:
+def test_impossible_documents_are_refused(name: str, path: str) -> None:
     store, repo, before = repository("alpha-library")
     members, word = DOCUMENTS[name]
     session = repo.writable_session()
@@ -217,7 +217,7 @@ def test_strings_and_bytes_are_there_as_keys(name: str, fill: str, codec: str, c
     assert json.loads(repo.readonly_session().store.get("t/zarr.json") or b"")["attributes"] == {"n": 1}
 
 
-def test_attributes_that_cannot_be() -> None:
+def test_impossible_attributes_are_refused() -> None:
     _, repo, _ = repository()
     session = repo.writable_session()
     for node in (session.root, session.root["there"]):
@@ -262,7 +262,7 @@ def written_by_others(store: MemoryStore, repo: frazil.Repository) -> tuple[Snap
 
 @pytest.mark.rule("I225", "I227", "I236", "I266")
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
-def test_what_others_wrote_is_kept(compatible: str | None) -> None:
+def test_metadata_of_other_writers_is_kept(compatible: str | None) -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=compatible)
     with repo.transaction(message="first") as root:

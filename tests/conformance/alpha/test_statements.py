@@ -100,7 +100,7 @@ def test_a_commit_writes_the_branch_file_last() -> None:
 
 
 @pytest.mark.rule("I47")
-def test_what_a_lost_race_wrote_is_removed() -> None:
+def test_files_of_a_lost_race_are_removed() -> None:
     store = MemoryStore()
     repo = filled(store)
     session, other = repo.writable_session(), repo.writable_session()
@@ -214,7 +214,7 @@ def test_a_tag_is_made_of_a_snapshot_that_can_be_read() -> None:
 @pytest.mark.rule(
     "I72", "I73", "I147", "I148", "I165", "I166", "I167", "I179", "I180", "I181", "I182", "I183", "I333", "I339"
 )
-def test_one_of_two_sessions_gets_the_next_number() -> None:
+def test_two_sessions_cannot_get_the_same_number() -> None:
     store = CountingStore(MemoryStore())
     repo = filled(store)
     one, other = repo.writable_session(), repo.writable_session()
@@ -318,7 +318,7 @@ def listed(repo: frazil.Repository, store: MemoryStore) -> list[str]:
 
 @pytest.mark.rule("I288", "I290", "I292")
 @pytest.mark.parametrize("options", [{"compatible": "alpha-library"}, {"chunk_packing": "off"}])
-def test_one_chunk_a_file(options: dict[str, object]) -> None:
+def test_each_large_chunk_has_a_file(options: dict[str, object]) -> None:
     store = MemoryStore()
     repo = filled(store, **options)
     natives = [payload["Ref"] for payload in references(store) if "Ref" in payload]

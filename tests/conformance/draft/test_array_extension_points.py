@@ -72,7 +72,7 @@ def test_a_generic_extension_of_an_array(store: Store) -> None:
 
 
 @pytest.mark.rule("D45", "D38")
-def test_an_extension_of_an_array_that_is_not_known(store: Store) -> None:
+def test_an_unknown_extension_of_an_array(store: Store) -> None:
     ignored = {"extension": UNKNOWN, "must_understand": False, "configuration": {"foo": "bar"}}
     one(store, extensions=[ignored])
     works(store)
@@ -85,7 +85,7 @@ def test_an_extension_of_an_array_that_is_not_known(store: Store) -> None:
 
 
 @pytest.mark.rule("D45")
-def test_what_an_extension_of_an_array_may_not_make() -> None:
+def test_wrong_results_of_array_extensions_are_refused() -> None:
     store = MemoryStore()
     one(store, extensions=[NAMED])
     registry = REGISTRY.with_array_extension(AXES, lambda entry, metadata: None)  # type: ignore[arg-type, return-value]
@@ -127,7 +127,7 @@ def test_a_data_type(store: Store) -> None:
 
 
 @pytest.mark.rule("D15", "D16")
-def test_a_data_type_that_is_not_known_with_a_fallback(store: Store) -> None:
+def test_an_unknown_data_type_with_a_fallback(store: Store) -> None:
     one(store, data_type=FIXED_2, fill_value=-125)
     with pytest.warns(FallbackWarning, match=FIXED):
         array = frazil.open_array(store, "r+", path="x")
@@ -145,7 +145,7 @@ def test_a_data_type_that_is_not_known_with_a_fallback(store: Store) -> None:
 
 @pytest.mark.rule("D15", "D16")
 @pytest.mark.parametrize("fallback", [None, [], [{"extension": UNKNOWN, "type": 1}], "int31", "absent"])
-def test_a_data_type_that_is_not_known_without_a_fallback(fallback: object) -> None:
+def test_an_unknown_data_type_without_a_fallback(fallback: object) -> None:
     store = MemoryStore()
     one(
         store,
@@ -269,7 +269,7 @@ def test_a_chunk_grid_of_unequal_chunks_is_refused_by_name(store: Store) -> None
 
 
 @pytest.mark.rule("D44")
-def test_a_chunk_grid_that_is_not_known() -> None:
+def test_an_unknown_chunk_grid() -> None:
     store = MemoryStore()
     one(store, chunk_grid=TILED)
     error = refused(store)
@@ -314,7 +314,7 @@ def test_a_memory_layout(store: Store, sharded: bool) -> None:
 
 
 @pytest.mark.rule("D26")
-def test_a_memory_layout_that_is_not_known() -> None:
+def test_an_unknown_memory_layout() -> None:
     store = MemoryStore()
     one(store, chunk_memory_layout=Z_ORDER)
     error = refused(store)
@@ -385,7 +385,7 @@ def test_the_order_of_storage_transformers() -> None:
 
 
 @pytest.mark.rule("D48")
-def test_a_storage_transformer_that_is_not_known() -> None:
+def test_an_unknown_storage_transformer() -> None:
     for stack, at in (([MASKED], 0), ([sharding(2, 2), MASKED], 1), ([sharding(2, 2), sharding(1, 1), MASKED], 2)):
         store = MemoryStore()
         one(store, storage_transformers=stack)
@@ -424,7 +424,7 @@ def test_transformers_of_another_form(entry: object, path: str) -> None:
 
 
 @pytest.mark.rule("D48")
-def test_what_a_storage_transformer_may_not_make() -> None:
+def test_wrong_results_of_storage_transformers_are_refused() -> None:
     store = MemoryStore()
     one(store, storage_transformers=[MASKED])
     with pytest.raises(InvalidInputError, match="made int, which is not a store"):

@@ -103,7 +103,7 @@ def test_raw_bytes(size: int) -> None:
 @pytest.mark.parametrize(
     "name", ["", "float", "int7", "r12", "r0", "r", "Float64", "f8 ", "<<f8", "<i3", "S4", None, 8, ["int8"], True]
 )
-def test_types_that_are_none(name: object) -> None:
+def test_invalid_types_are_refused(name: object) -> None:
     assert str(refused(array(data_type=name))).startswith("data_type")
 
 
@@ -327,7 +327,7 @@ def test_write_strategies_are_no_part_of_a_document() -> None:
         "x",
     ],
 )
-def test_no_other_members(member: str) -> None:
+def test_other_members_are_refused(member: str) -> None:
     for value in (None, "x", {"must_understand": False}):
         error = refusal(one(array(**{member: value})))
         assert error.path == member

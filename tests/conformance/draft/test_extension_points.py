@@ -75,7 +75,7 @@ def test_a_hierarchy_is_created_with_an_extension(store: Store) -> None:
 
 
 @pytest.mark.rule("D38")
-def test_an_extension_of_the_hierarchy_that_is_not_known(store: Store) -> None:
+def test_an_unknown_extension_of_the_hierarchy(store: Store) -> None:
     ignored = {"extension": UNKNOWN, "must_understand": False, "configuration": {"foo": "bar"}}
     put(store, "zarr.json", entry_point(extensions=[ignored]))
     put(store, "meta/x.array.json", document())
@@ -96,7 +96,7 @@ def test_an_extension_of_the_hierarchy_that_is_not_known(store: Store) -> None:
 
 
 @pytest.mark.rule("D37")
-def test_what_an_extension_of_the_hierarchy_may_not_make() -> None:
+def test_wrong_results_of_hierarchy_extensions_are_refused() -> None:
     store = MemoryStore()
     put(store, "zarr.json", entry_point(extensions=[FOLDERED]))
     with pytest.raises(InvalidInputError, match="made int, which is not a store"):
@@ -172,7 +172,7 @@ def test_a_metadata_encoding(store: Store, by_hand: bool) -> None:
 
 
 @pytest.mark.rule("D36")
-def test_a_metadata_encoding_that_is_not_known() -> None:
+def test_an_unknown_metadata_encoding() -> None:
     store = MemoryStore()
     put(store, "zarr.json", entry_point(metadata_encoding=PACKED_ENCODING))
     error = refused(store, path="")
@@ -252,7 +252,7 @@ class Silent(Broken):
 
 
 @pytest.mark.rule("D36")
-def test_who_may_ask_for_an_entry_point() -> None:
+def test_dialects_with_an_entry_point() -> None:
     requested = {"metadata_encoding": PACKED_ENCODING}
     store = MemoryStore()
     for zarr_format in (None, 3, "draft-2021"):

@@ -161,7 +161,7 @@ def test_in_the_strict_dialect_they_are_attributes() -> None:
 @pytest.mark.parametrize(
     "codecs", [[Zstd(1)], [Zlib(1)], [Bz2(1)], [Delta("<i8"), Bytes("little")], [Crc32c()], [Gzip(1), Crc32()]], ids=str
 )
-def test_what_the_strict_dialect_has_no_word_for_is_refused_before_anything_is_written(codecs: list[Codec]) -> None:
+def test_filters_that_the_strict_dialect_lacks_are_refused_first(codecs: list[Codec]) -> None:
     store = MemoryStore()
     with pytest.raises(MetadataError, match="cannot be expressed in the draft of December 2022") as caught:
         frazil.create_array(store, data=np.arange(4), codecs=codecs, zarr_format="draft")

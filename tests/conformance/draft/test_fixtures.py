@@ -1,4 +1,5 @@
-"""Every array and group of the hierarchies that zarr-python 2.18.7 wrote, and of the same in the dialect of December 2022: values, data types and attributes."""
+"""Every array and group of the hierarchies that zarr-python 2.18.7 wrote, and of the same in the dialect of December 2022: values, data types and
+attributes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_arrays_have_no_children(dialect: str) -> None:
 
 @pytest.mark.rule("D2")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_one_node_at_a_path(dialect: str) -> None:
+def test_a_path_has_one_node(dialect: str) -> None:
     store = MemoryStore()
     group = frazil.create_group(store, zarr_format=dialect)
     group.create_array("a", data=np.arange(3))
@@ -83,7 +83,7 @@ def test_one_node_at_a_path(dialect: str) -> None:
 
 
 @pytest.mark.rule("D2", "D75")
-def test_where_both_are_the_array_counts() -> None:
+def test_an_array_precedes_a_group_at_the_same_path() -> None:
     store = hierarchy({"meta/a.array.json": array(), "meta/a.group.json": GROUP})
     assert isinstance(frazil.open(store, path="a"), frazil.Array)
     assert paths(store) == {"a": "array"}
@@ -163,7 +163,7 @@ def test_names(name: str, dialect: str) -> None:
 
 @pytest.mark.rule("D7")
 @pytest.mark.parametrize("name", [".", "..", "...", "a b", "ä", "a:b", "a*", "a\\b", "a\n", "a\0", "~", "a+b", "日本"])
-def test_names_that_are_none(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     store = MemoryStore()
     group = frazil.create_group(store, zarr_format="draft")
     before = contents(store)
@@ -337,7 +337,7 @@ def test_keys() -> None:
 
 
 @pytest.mark.rule("D72", "D73", "Z13")
-def test_keys_that_are_no_documents_are_passed_over() -> None:
+def test_keys_that_are_no_documents_are_skipped() -> None:
     store = tree()
     for key in (
         "meta/.zmetadata",
@@ -462,7 +462,7 @@ def test_chunks_without_an_array(dialect: str, entry: object, root: str) -> None
 
 
 @pytest.mark.rule("D40", "D34")
-def test_what_is_made_takes_the_dialect_of_the_hierarchy() -> None:
+def test_new_nodes_have_the_dialect_of_the_hierarchy() -> None:
     for dialect, key in (("draft", "meta/x/a.array.json"), ("draft-2021", "meta/root/x/a.array.json")):
         store = MemoryStore()
         frazil.create_group(store, zarr_format=dialect)
@@ -485,7 +485,7 @@ def test_a_document_that_is_changed_keeps_what_it_said() -> None:
     assert opened(store)[...].tolist() == [1, 2, 7, 7, 7, 7, 7]
 
 
-def test_nothing_is_made_where_no_hierarchy_is() -> None:
+def test_creations_without_a_hierarchy_are_refused() -> None:
     store = hierarchy(entry=MISSING)
     for opener in (frazil.open, frazil.open_array, frazil.open_group):
         with pytest.raises(NotFoundError):

@@ -193,7 +193,7 @@ def test_compressors(entry: dict[str, object], encode) -> None:
 
 @pytest.mark.rule("Z5")
 @pytest.mark.parametrize("name", ["gzip", "zlib", "blosc", "bz2", "lz4", "lzma", "zstd"])
-def test_every_compressor_goes_there_and_back(name: str) -> None:
+def test_every_compressor_round_trips(name: str) -> None:
     configuration = {
         "blosc": {"cname": "lz4", "clevel": 5, "shuffle": -1, "blocksize": 0},
         "lz4": {"acceleration": 1},
@@ -209,7 +209,7 @@ def test_every_compressor_goes_there_and_back(name: str) -> None:
 
 
 @pytest.mark.rule("Z5")
-def test_compressors_that_are_none() -> None:
+def test_invalid_compressors_are_refused() -> None:
     assert read(described("u1", compressor=None), b"\1\2") == [1, 2]
     for value, member in (
         ([], "compressor"),
@@ -268,7 +268,7 @@ def test_an_attribute_named_filters_that_lists_none_is_the_users() -> None:
 
 
 @pytest.mark.rule("Z6")
-def test_filters_that_are_not_known() -> None:
+def test_unknown_filters() -> None:
     error = refusal(old(described("u1", attributes={"filters": [{"id": "fancy"}]})))
     assert isinstance(error, UnknownExtensionError)
     assert str(error.path).startswith("attributes.filters[0]")
@@ -340,7 +340,7 @@ def test_shards_with_holes() -> None:
 
 
 @pytest.mark.rule("Z13")
-def test_consolidated_metadata_is_passed_over() -> None:
+def test_consolidated_metadata_is_skipped() -> None:
     keys = {
         "meta/root/g/a.array.json": array(),
         "meta/root/consolidated.group.json": {"attributes": {}},

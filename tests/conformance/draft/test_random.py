@@ -109,7 +109,7 @@ def created(store: object, case: Drawn, dialect: str) -> frazil.Array:
     [("draft", STRICT_MEMBERS, "meta/g/a.array.json"), ("draft-2021", OLD_MEMBERS, "meta/root/g/a.array.json")],
 )
 @given(st.data())
-def test_what_is_written_is_read(dialect: str, members: set[str], key: str, data: st.DataObject) -> None:
+def test_random_arrays_round_trip(dialect: str, members: set[str], key: str, data: st.DataObject) -> None:
     case = data.draw(drawn(dialect))
     store = MemoryStore()
     array = created(store, case, dialect)

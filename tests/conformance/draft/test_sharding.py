@@ -82,7 +82,7 @@ def test_the_uris_of_sharding(uri: str) -> None:
     ("dialect", "uri", "key"),
     [("draft", SHARDING, "meta/a.array.json"), ("draft-2021", OLD_SHARDING, "meta/root/a.array.json")],
 )
-def test_what_is_written(dialect: str, uri: str, key: str) -> None:
+def test_bytes_of_written_shards(dialect: str, uri: str, key: str) -> None:
     store = MemoryStore()
     frazil.create_array(store, path="a", shape=(4, 6), dtype="u1", chunks=(2, 1), shards=(2, 3), zarr_format=dialect)
     entry = {"extension": uri, "type": "indexed", "configuration": {"chunks_per_shard": [1, 3]}}

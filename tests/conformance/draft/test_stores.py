@@ -172,7 +172,7 @@ def test_everything_is_listed_without_a_prefix(store: Store) -> None:
 
 
 @pytest.mark.rule("D61")
-def test_what_can_only_be_read(store: Store) -> None:
+def test_read_only_stores(store: Store) -> None:
     store.set("a/b", b"1")
     reader = read_only(store)
     assert (reader.get("a/b"), reader.list()) == (b"1", ["a/b"])
@@ -188,7 +188,7 @@ def test_what_can_only_be_read(store: Store) -> None:
 
 
 @pytest.mark.rule("D66")
-def test_what_cannot_erase() -> None:
+def test_stores_without_erase() -> None:
     store = adapt(subset("get", "set", "list"))
     store.set("a/b", b"1")
     store.set("a/b", b"2")

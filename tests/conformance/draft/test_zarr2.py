@@ -119,7 +119,7 @@ CASES = list(cases())
 
 @pytest.mark.rule("Z16")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_reads_arrays_of_frazil(zarr2: Zarr2, case: Case, tmp_path: Path) -> None:
+def test_zarr2_reads_arrays_of_frazil(zarr2: Zarr2, case: Case, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
     attributes = {"a": [1, 2.5, None, {"b": "ü"}]}
     made = frazil.create_array(
@@ -157,7 +157,7 @@ def test_both_write_into_one_array(zarr2: Zarr2, case: Case, tmp_path: Path) -> 
     ],
     ids=str,
 )  # fmt: skip
-def test_it_reads_the_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp_path: Path) -> None:
+def test_zarr2_reads_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
     expected = np.array(fill, dtype) if dtype != "V3" else np.array(bytes(fill), "V3")
     given = fill if dtype == "V3" else expected[()]
@@ -175,7 +175,7 @@ def test_it_reads_the_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp
 
 
 @pytest.mark.rule("Z2", "Z10", "Z15", "Z16")
-def test_it_lists_nodes_of_frazil(zarr2: Zarr2, tmp_path: Path) -> None:
+def test_zarr2_lists_nodes_of_frazil(zarr2: Zarr2, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
     root = frazil.create_group(store, attributes={"title": "root"}, zarr_format="draft-2021")
     root.create_group("g", attributes={"a": 1}).create_array("x.array", data=np.arange(3), attributes={"b": [2]})
@@ -193,7 +193,7 @@ def test_it_lists_nodes_of_frazil(zarr2: Zarr2, tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("Z2", "Z16")
-def test_it_reads_an_array_at_the_root(zarr2: Zarr2, tmp_path: Path) -> None:
+def test_zarr2_reads_an_array_at_the_root(zarr2: Zarr2, tmp_path: Path) -> None:
     values = filled((7, 5), "f4")
     frazil.create_array(tmp_path / "h", data=values, chunks=(2, 2), shards=(4, 4), zarr_format="draft-2021")
     assert agree(zarr2.read(tmp_path / "h", ""), values)
@@ -266,7 +266,7 @@ def drawn(draw: st.DrawFn) -> Drawn:
 
 @pytest.mark.rule("Z3", "Z5", "Z6", "Z9", "Z11", "Z12", "Z19")
 @given(drawn())
-def test_what_it_writes_is_read_here(zarr2: Zarr2, case: Drawn) -> None:
+def test_frazil_reads_arrays_of_zarr2(zarr2: Zarr2, case: Drawn) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, expected = Path(folder) / "h.zr3", case.values.copy()
         zarr2.create(store, "g/a", case.values, **case.arguments)

@@ -219,7 +219,7 @@ def test_both_write_into_one(peer: Peer, case: Case, tmp_path: Path) -> None:
     "codecs", [[LITTLE], [sharding([2])], [sharding([4], [sharding([2])])]], ids=["plain", "sharded", "nested"]
 )
 @pytest.mark.parametrize("dtype, fill", [("uint16", 7), ("bool", True), ("int64", 0)])
-def test_what_becomes_fill_value_is_removed(
+def test_chunks_of_fill_values_are_removed(
     peer: Peer, codecs: list[object], dtype: str, fill: object, tmp_path: Path
 ) -> None:
     """By us from theirs, and by them from ours."""

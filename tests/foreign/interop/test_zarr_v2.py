@@ -131,7 +131,7 @@ def cases() -> list[dict[str, object]]:
     return found
 
 
-def test_what_zarr_python_2_writes_is_read(tmp_path: Path) -> None:
+def test_arrays_of_zarr_python_2_are_read(tmp_path: Path) -> None:
     jobs: list[dict[str, object]] = []
     expected = []
     for at, case in enumerate(cases()):
@@ -160,7 +160,7 @@ def test_what_zarr_python_2_writes_is_read(tmp_path: Path) -> None:
             same(read, expected[at])
 
 
-def test_what_we_write_is_read_by_both(tmp_path: Path) -> None:
+def test_both_libraries_read_our_arrays(tmp_path: Path) -> None:
     jobs: list[dict[str, object]] = []
     expected = []
     for at, case in enumerate(cases()):

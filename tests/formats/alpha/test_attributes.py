@@ -28,7 +28,7 @@ def test_long_headers_are_read() -> None:
 
 
 @pytest.mark.parametrize("location", [3, 2**32 - 1, -1])
-def test_a_location_that_is_not_there_is_refused(location: int) -> None:
+def test_a_missing_location_is_refused(location: int) -> None:
     with pytest.raises(FormatError, match=f"3 maps of attributes, and none at location {location}") as caught:
         decode_attributes(FILE, location, KEY)
     assert caught.value.key == KEY
@@ -47,7 +47,7 @@ def test_a_location_that_is_not_there_is_refused(location: int) -> None:
         b"\x92\x80\xc1",
     ],
 )
-def test_what_is_no_attribute_file_is_refused(data: bytes) -> None:
+def test_invalid_attribute_files_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError) as caught:
         decode_attributes(data, 0, KEY)
     assert caught.value.key == KEY
@@ -60,7 +60,7 @@ def test_files_that_are_cut_short_are_refused(cut: int, location: int) -> None:
 
 
 @given(st.integers(0, len(FILE) - 1), st.integers(0, 255), st.integers(0, 2))
-def test_one_wrong_byte_does_no_more_than_be_refused(at: int, byte: int, location: int) -> None:
+def test_a_wrong_byte_is_refused_or_read(at: int, byte: int, location: int) -> None:
     key = None
     try:
         decode_attributes(FILE[:at] + bytes([byte]) + FILE[at + 1 :], location, KEY)
@@ -70,6 +70,6 @@ def test_one_wrong_byte_does_no_more_than_be_refused(at: int, byte: int, locatio
 
 
 @pytest.mark.parametrize("maps", [[{"a": {1}}], [{1: 2}]])
-def test_what_is_no_attributes_is_not_written(maps: list[object]) -> None:
+def test_invalid_attributes_are_not_written(maps: list[object]) -> None:
     with pytest.raises(InvalidInputError):
         encode_attributes(maps)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def test_flags_and_checks_come_back(others: dict[bytes, bytes], checks: dict[str
     assert read_flags(write_flags(others, checks)) == (others, checks)
 
 
-def test_what_is_not_known_takes_no_room() -> None:
+def test_unknown_checks_take_no_bytes() -> None:
     assert write_flags(NO_FLAGS, {}) == pack({})
     table = {"a": FileCheck(3, 4), "b": FileCheck(), "c": FileCheck(tag="x")}
     assert unpack(write_flags(NO_FLAGS, table)) == {CHECKS_FLAG: {"a": [3, 4], "b": [], "c": [None, None, "x"]}}
@@ -42,6 +42,6 @@ def test_a_text_is_a_tag() -> None:
         pack({CHECKS_FLAG: {"a": [1, 2, 3]}}), pack({CHECKS_FLAG: {"a": [[[]]]}}), pack({"x": 1}) [:-1], b"\x81\xdd\xff\xff\xff\xff",
     ],
 )  # fmt: skip
-def test_what_is_no_check_is_refused(data: bytes) -> None:
+def test_invalid_checks_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
         read_flags(data, "manifests/x")

@@ -144,7 +144,7 @@ def loose_payload(draw: Any, value: Payload) -> Pairs:
 
 @pytest.mark.rule("I260")
 @given(st.data(), st.lists(st.tuples(keys, payloads), max_size=12))
-def test_what_does_no_harm_is_read(data: st.DataObject, entries: list[tuple[Any, Payload]]) -> None:
+def test_harmless_deviations_are_read(data: st.DataObject, entries: list[tuple[Any, Payload]]) -> None:
     chunks = Pairs((key, loose_payload(data.draw, value)) for key, value in entries)
     file = loose(data.draw, loose_struct(data.draw, "manifest", [0, Packed(b"\x80"), chunks]))
     model = dict(entries)  # of equal keys, the last counts

@@ -161,7 +161,7 @@ def test_attributes_lie_in_the_snapshot_or_in_a_file(attributes: object, expecte
         assert list(again.attributes or {}) == list(expected), "members stay in their order"
 
 
-def test_attributes_keep_numbers_that_are_none() -> None:
+def test_attributes_keep_nan_and_infinity() -> None:
     nodes = of(documents.group("/", attributes={"Inline": {"x": float("nan")}}))
     attributes = node_of(nodes, "/").attributes
     assert isinstance(attributes, dict)
@@ -220,7 +220,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("node", BAD.values(), ids=BAD)
-def test_one_bad_node_does_not_hide_the_others(node: object) -> None:
+def test_a_damaged_node_does_not_hide_others(node: object) -> None:
     nodes = opened([("/", documents.group("/", 1)), ("/bad", node), ("/good", documents.array("/good", 9))])
     broken = nodes.get("/bad")
     assert isinstance(broken, BrokenNode)
@@ -280,7 +280,7 @@ def test_a_map_without_paths_is_refused(pairs: list[tuple[object, object]]) -> N
         (NodeSnapshot(1, "/a", AttributesReference(bytes(12), 2**32)), "location of attributes"),
     ],
 )
-def test_what_the_format_cannot_hold_is_not_written(node: NodeSnapshot, message: str) -> None:
+def test_nodes_that_the_format_cannot_hold_are_not_written(node: NodeSnapshot, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
         written(Nodes({"/a": node}))
     assert caught.value.path == "/a"
@@ -317,7 +317,7 @@ def alone(nodes: Nodes, path: str) -> bytes:
 
 
 @given(strategies.nodes(), strategies.nodes(), st.sampled_from([1, 50, 2**22]), st.data())
-def test_what_differs(old: Nodes, other: Nodes, piece: int, data: st.DataObject) -> None:
+def test_differences_between_nodes(old: Nodes, other: Nodes, piece: int, data: st.DataObject) -> None:
     paths = data.draw(st.lists(st.sampled_from([*old, *other]), unique=True)) if old or other else []
     new = old.changed({path: node_of(other, path) if path in other else None for path in paths})
     differing = {
@@ -335,7 +335,7 @@ def test_what_differs(old: Nodes, other: Nodes, piece: int, data: st.DataObject)
     assert changed.differing(changed) == read[0].differing(read[0]) == []
 
 
-def test_what_differs_in_another_order() -> None:
+def test_differences_between_nodes_in_another_order() -> None:
     nodes = [[at, f"/{at}", None, "Group"] for at in range(9)]
     changed = [*nodes[:4], [4, "/4", {"Inline": {"a": 1}}, "Group"], *nodes[5:]]
     assert of(*nodes).differing(of(*reversed(changed))) == ["/4"]
@@ -349,7 +349,7 @@ def test_ids_are_known_without_decoding() -> None:
     assert [nodes.id_of(path) for path in ("/a", "/b", "/c", "/d", "/e")] == [7, None, None, 9, None]
 
 
-def test_what_is_not_there() -> None:
+def test_missing_nodes() -> None:
     nodes: Nodes = groups("/a")
     absent: Node | None = nodes.get("/b")
     assert absent is None
@@ -361,7 +361,7 @@ def test_what_is_not_there() -> None:
 
 
 @given(strategies.nodes(least=1), st.lists(strategies.nodes(), max_size=3), st.data())
-def test_what_is_spliced_is_what_is_gathered(old: Nodes, rounds: list[Nodes], data: st.DataObject) -> None:
+def test_spliced_bytes_equal_gathered_bytes(old: Nodes, rounds: list[Nodes], data: st.DataObject) -> None:
     """A series of snapshots, each encoded over the bytes of the previous one; for comparison, the same nodes copied one by one."""
     nodes = opened(written(old))
     for new in rounds:

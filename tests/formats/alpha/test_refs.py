@@ -104,7 +104,7 @@ def test_a_branch_file_can_delete_its_branch() -> None:
     ],
 )
 @pytest.mark.rule("I152")
-def test_what_is_no_reference_is_refused(data: bytes) -> None:
+def test_invalid_references_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError) as caught:
         parse_ref(data, KEY)
     assert caught.value.key == KEY
@@ -261,7 +261,7 @@ def test_files_lie_in_their_folders(value: bytes) -> None:
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: json.dumps({"snapshot": text}).encode()))
-def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
+def test_random_bytes_are_refused_or_read(data: bytes) -> None:
     key = None
     try:
         assert len(parse_ref(data, KEY).snapshot or b"") in {0, 12}

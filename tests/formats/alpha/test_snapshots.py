@@ -116,7 +116,7 @@ def test_the_library_lets_the_count_of_a_long_history_wrap_around() -> None:
         {"metadata": SnapshotInfo(bytes(11), 0, "")},
     ],
 )
-def test_what_the_format_cannot_hold_is_not_written(changes: dict[str, object]) -> None:
+def test_snapshots_that_the_format_cannot_hold_are_not_written(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         encoded_snapshot(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0)._replace(**changes))
 
@@ -300,7 +300,7 @@ def everything(data: bytes) -> None:
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255))
-def test_one_wrong_byte_does_no_more_than_be_refused(at: int, byte: int) -> None:
+def test_a_wrong_byte_is_refused_or_read(at: int, byte: int) -> None:
     key = None
     try:
         everything(WHOLE[:at] + bytes([byte]) + WHOLE[at + 1 :])

@@ -134,7 +134,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
-def test_what_is_outside_the_lists_is_refused(changes: dict[str, object], message: str) -> None:
+def test_values_outside_the_lists_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(FormatError, match=message) as caught:
         read(encoded(documents.metadata(**changes)))
     assert caught.value.key == "snapshots/X"

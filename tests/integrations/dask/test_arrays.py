@@ -95,7 +95,7 @@ def test_a_region_keeps_the_elements_beside_it() -> None:
 
 @settings(max_examples=25)
 @given(st.data())
-def test_no_two_tasks_write_one_shard(data: st.DataObject) -> None:
+def test_each_shard_is_written_by_one_task(data: st.DataObject) -> None:
     """Each shard is put once: a shard written by two tasks would be put twice."""
     store = CountingStore(MemoryStore())
     bounds = [sorted(data.draw(st.tuples(*[st.integers(0, length)] * 2))) for length in SHAPE]
@@ -170,7 +170,7 @@ def test_two_handles_of_one_target_are_an_error(repo: frazil.Repository, tmp_pat
     frazil.dask.store([lazy(), lazy()], [target(), target()])
 
 
-def test_what_is_refused(repo: frazil.Repository) -> None:
+def test_invalid_arguments_are_refused(repo: frazil.Repository) -> None:
     array = target()
     session = repo.writable_session()
     with pytest.raises(SelectionError, match="does not fit"):
@@ -223,7 +223,7 @@ def test_several_arrays_are_one_commit(repo: frazil.Repository) -> None:
     np.testing.assert_array_equal(root["u"][...], VALUES * 2)
 
 
-def test_what_several_arrays_need_is_computed_once(repo: frazil.Repository) -> None:
+def test_shared_inputs_are_computed_once(repo: frazil.Repository) -> None:
     computed: list[object] = []
 
     def load(block_info: Any = None) -> Any:
@@ -312,7 +312,7 @@ def test_a_write_of_the_same_elements_meanwhile_conflicts(repo: frazil.Repositor
     assert session.root["t"][0, 0] == 9 and session.root["t"][29, 25] == 0
 
 
-def test_what_others_commit_meanwhile_is_kept(repo: frazil.Repository) -> None:
+def test_concurrent_commits_are_kept(repo: frazil.Repository) -> None:
     once = threading.Lock()
 
     def meddle(block: Any) -> Any:
@@ -327,7 +327,7 @@ def test_what_others_commit_meanwhile_is_kept(repo: frazil.Repository) -> None:
     assert (root["u"][...] == 7).all()
 
 
-def test_nothing_new_is_no_commit(repo: frazil.Repository) -> None:
+def test_writes_without_changes_do_not_commit(repo: frazil.Repository) -> None:
     before = repo.lookup("main")
     assert frazil.dask.store(da.zeros(SHAPE, chunks=9), "t", into=repo, message="x") == before
 

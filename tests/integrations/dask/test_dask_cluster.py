@@ -98,7 +98,7 @@ def test_a_plain_array(client: distributed.Client, tmp_path: Path) -> None:
     np.testing.assert_array_equal(array[...], VALUES)
 
 
-def test_one_commit_of_two_arrays(client: distributed.Client, repo: frazil.Repository) -> None:
+def test_two_arrays_are_one_commit(client: distributed.Client, repo: frazil.Repository) -> None:
     x = misaligned()
     snapshot = frazil.dask.store([x, x + 1], ["t", "u"], into=repo, message="a cluster")
     assert [commit.message for commit in repo.history()][:2] == ["a cluster", "arrays"]

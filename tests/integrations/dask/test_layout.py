@@ -92,7 +92,7 @@ boxes = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 
 
 @given(boxes, boxes, st.integers(1, 4))
-def test_what_is_apart_shares_no_unit(one: list[int], other: list[int], unit: int) -> None:
+def test_disjoint_boxes_share_no_write_chunk(one: list[int], other: list[int], unit: int) -> None:
     shared = {at // unit for at in range(*one)} & {at // unit for at in range(*other)}
     pair = [(number, Box((box[0],), (box[1],), (unit,))) for number, box in enumerate((one, other))]
     if shared:

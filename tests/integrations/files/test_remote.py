@@ -161,7 +161,7 @@ def test_files_of_other_formats(data: bytes) -> None:
     assert caught.value.key == URL
 
 
-def test_what_is_not_there_or_not_allowed() -> None:
+def test_missing_and_forbidden_files() -> None:
     prefixes = {"s3://sea/": holding(b"")}
     with pytest.raises(NotFoundError, match="there is no file") as caught:
         scan_file("s3://sea/other.nc", virtual_prefixes=prefixes)

@@ -143,7 +143,7 @@ def test_unsigned_numbers_and_fill_values(tmp_path: Path) -> None:
 
 
 @given(st.integers(-40000, 40000), st.sampled_from([0.5, -0.25, 3.0]), st.sampled_from([0.0, 7.0]))
-def test_what_fits_is_what_comes_back(packed: int, scale: float, offset: float) -> None:
+def test_packed_values_round_trip(packed: int, scale: float, offset: float) -> None:
     variable = xr.Variable("x", np.array([packed * scale + offset]))
     variable.encoding = {"dtype": "i2", "scale_factor": scale, "add_offset": offset}
     if -32768 <= packed <= 32767:

@@ -83,7 +83,7 @@ def test_places_that_are_guessed(location: str) -> None:
     assert not entrypoint.guess_can_open(b"bytes")  # type: ignore[arg-type]
 
 
-def test_nothing_is_there(repository: frazil.Repository, tmp_path: Path) -> None:
+def test_missing_locations_are_refused(repository: frazil.Repository, tmp_path: Path) -> None:
     for location, group in [(tmp_path / "no.zarr", None), (repository, "no"), (tmp_path / "sea.repo@no", None)]:
         with pytest.raises(NotFoundError):
             opened(location, group=group)
@@ -152,7 +152,7 @@ def test_a_selection_of_a_selection(repository: frazil.Repository) -> None:
     xr.testing.assert_identical(found.sel(time="2026-01-03"), expected.sel(time="2026-01-03"))
 
 
-def test_nothing_is_read_when_it_is_opened(repository: frazil.Repository) -> None:
+def test_opening_reads_no_chunk(repository: frazil.Repository) -> None:
     found = opened(repository, group="deep/level1")
     assert not found["temp"].variable._in_memory
     assert not found["name"].variable._in_memory
@@ -187,7 +187,7 @@ def test_names_of_tasks_are_those_of_the_snapshot(repository: frazil.Repository,
     assert name(repository.readonly_session(tag="v1")) == first
 
 
-def test_what_is_lazy_pickles(repository: frazil.Repository) -> None:
+def test_lazy_datasets_pickle(repository: frazil.Repository) -> None:
     found = opened(repository, group="deep/level1")
     xr.testing.assert_identical(pickle.loads(pickle.dumps(found)), dataset())
     lazy = opened(repository, group="deep/level1", chunks={})
@@ -266,7 +266,7 @@ def test_forms_of_fill_values(dtype: str, stored: object, value: object) -> None
     np.testing.assert_equal(found, value)
 
 
-def test_a_fill_value_that_is_none() -> None:
+def test_an_invalid_fill_value() -> None:
     group = frazil.create_group(MemoryStore())
     group.create_array("a", shape=3, dtype="f4", dimension_names=["x"], attributes={"_FillValue": "what?"})
     with pytest.raises(MetadataError, match="not a fill value of float32"):

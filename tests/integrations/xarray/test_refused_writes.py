@@ -27,7 +27,7 @@ from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, No
         ("t", {"a": object()}, {}),
     ],
 )
-def test_what_is_refused_replaces_nothing(
+def test_refused_writes_replace_nothing(
     name: str, attributes: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
     """The old dataset was removed before the new one was checked."""

@@ -100,7 +100,7 @@ def test_all_kinds_of_text_are_appended_to_strings(values: Any) -> None:
     assert list(opened(store)["a"].values) == ["é", "xyz"]
 
 
-def test_no_text_at_all_is_appended() -> None:
+def test_empty_strings_are_appended() -> None:
     """xarray turns an empty array of objects into numbers."""
     store = MemoryStore()
     xr.Dataset({"a": ("x", packed(["é"]))}).frazil.write(store)
@@ -110,7 +110,7 @@ def test_no_text_at_all_is_appended() -> None:
 
 
 @pytest.mark.parametrize("values", [np.array([b"xyz"]), np.array([1]), np.array([1.5])])
-def test_what_is_no_text_is_not_appended_to_strings(values: Any) -> None:
+def test_only_text_is_appended_to_strings(values: Any) -> None:
     store = MemoryStore()
     xr.Dataset({"a": ("x", packed(["é"]))}).frazil.write(store)
     with pytest.raises(InvalidInputError, match="Mismatched dtypes for variable a"):

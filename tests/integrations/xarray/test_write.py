@@ -213,7 +213,7 @@ def test_append_and_region(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
-def test_no_two_tasks_write_one_shard(tmp_path: Path, scheduler: str) -> None:
+def test_each_shard_is_written_by_one_task(tmp_path: Path, scheduler: str) -> None:
     """Chunks of dask of 3 rows, shards of 4: rechunked if layout is given, refused if the shards are in the encoding, and also correct without the check."""
     values = np.random.default_rng(3).normal(size=(50, 40))
     lazy = xr.Dataset({"a": (("y", "x"), da.from_array(values, chunks=(3, 7)))})
@@ -264,12 +264,12 @@ def test_shards_alone_are_cut_into_chunks() -> None:
 @pytest.mark.parametrize(
     "layout", [{"chunks": 0}, {"shards": {"x": -1}}, {"chunks": "big"}, {"shards": {"x": 2.5}}, {"chunks": True}]
 )
-def test_layouts_that_are_none(layout: dict[str, Any]) -> None:
+def test_invalid_layouts_are_refused(layout: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="must give extents"):
         dataset().frazil.write(MemoryStore(), **layout)
 
 
-def test_what_cannot_be_stored_names_the_variable() -> None:
+def test_errors_name_the_variable() -> None:
     wrong: list[tuple[Any, str]] = [
         (np.array(["a", "b"], dtype=object), "not Unicode text"),
         (np.zeros(2, np.longdouble), "no registered data type"),

@@ -116,7 +116,7 @@ SCALARS = {
 
 
 @given(data=st.data(), dtype=st.sampled_from(sorted(SCALARS)), write_empty=st.booleans())
-def test_it_stores_what_zarr_python_stores(data: Any, dtype: str, write_empty: bool) -> None:
+def test_stored_bytes_equal_those_of_zarr_python(data: Any, dtype: str, write_empty: bool) -> None:
     """Both write the same: each reads the other's chunks, and both store the same chunks."""
     if OLDEST:
         dtype = "f8" if dtype in {">i4", "S3", "U2"} else dtype
@@ -243,7 +243,7 @@ def test_keys_of_chunks(encoding: Any, prefix: str, coordinates: list[tuple[int,
     assert array_keys([*keys, "elsewhere"], len(coordinates[0])) is None
 
 
-def test_what_is_not_done_here_is_reported_once() -> None:
+def test_fallbacks_to_zarr_python_are_reported_once() -> None:
     def use() -> None:
         for _ in range(2):
             a = zarr.create_array(MemoryStore(), data=np.arange(8, dtype="i4"), chunks=(2,), zarr_format=2)

@@ -73,7 +73,7 @@ WRITABLE: dict[str, Target] = {
 
 
 @pytest.mark.parametrize("kind", READ_ONLY)
-def test_what_is_read_only(kind: str, repository: frazil.Repository, tmp_path: Path) -> None:
+def test_read_only_locations(kind: str, repository: frazil.Repository, tmp_path: Path) -> None:
     store = frazil.zarr.as_store(READ_ONLY[kind](repository, tmp_path))
     assert store.read_only
     assert np.array_equal(zarr.open(store, mode="r")["a/t"][:], VALUES)
@@ -87,7 +87,7 @@ def test_what_is_read_only(kind: str, repository: frazil.Repository, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", WRITABLE)
-def test_what_is_written(kind: str, repository: frazil.Repository, tmp_path: Path) -> None:
+def test_written_values_are_read_back(kind: str, repository: frazil.Repository, tmp_path: Path) -> None:
     target = WRITABLE[kind](repository, tmp_path)
     store = frazil.zarr.as_store(target)
     assert not store.read_only
@@ -140,7 +140,7 @@ def test_a_store_of_a_session_names_as_store(open_: Callable[[Store], object], r
         open_(repository.writable_session("main").store)
 
 
-def test_no_location() -> None:
+def test_invalid_locations_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="a location cannot be of type int"):
         frazil.zarr.as_store(3)  # type: ignore[arg-type]
 
@@ -204,7 +204,7 @@ def test_errors_are_what_zarr_python_expects(tmp_path: Path) -> None:
         run(store.get("../file"))
 
 
-def test_it_is_loaded_where_it_is_used() -> None:
+def test_zarr_python_is_imported_on_first_use() -> None:
     code = "import sys, frazil; assert 'zarr' not in sys.modules; frazil.zarr.as_store; assert 'zarr' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -49,7 +49,7 @@ def test_without_dimensions() -> None:
 
 @pytest.mark.rule("D20")
 @given(SEPARATORS, st.booleans(), st.lists(st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=2), max_size=5))
-def test_there_and_back(separator: str, old: bool, coordinates: list[list[int]]) -> None:
+def test_chunk_keys_round_trip(separator: str, old: bool, coordinates: list[list[int]]) -> None:
     keys = DraftKeys(separator, old)
     encoded = keys.encode_all(np.array(coordinates, np.int64).reshape(-1, 2), "p/")
     assert encoded == [keys.encode_one(tuple(row), "p/") for row in coordinates]
@@ -59,7 +59,7 @@ def test_there_and_back(separator: str, old: bool, coordinates: list[list[int]])
 
 @pytest.mark.rule("D20")
 @given(SEPARATORS, st.text("c01./-", max_size=8), st.integers(0, 3))
-def test_no_other_key_is_a_chunks(separator: str, key: str, rank: int) -> None:
+def test_other_keys_are_not_chunk_keys(separator: str, key: str, rank: int) -> None:
     keys = DraftKeys(separator)
     found = keys.decode(key, rank)
     assert found is None or keys.encode_one(found) == key or (rank == 0 and key == "c0")

@@ -163,7 +163,7 @@ def test_a_big_endian_type_makes_big_endian_bytes() -> None:
         ([entry("blosc", **{**BLOSC, "typesize": 4})], "codecs[0].configuration.typesize"),
     ],
 )
-def test_what_the_strict_dialect_refuses(codecs: object, path: str) -> None:
+def test_chains_that_the_strict_dialect_refuses(codecs: object, path: str) -> None:
     assert refused(Document(codecs)).path == path
 
 
@@ -200,7 +200,7 @@ def test_compressors(name: str, configuration: dict[str, object], made: object) 
     assert Document(compressor=compressor(name, **configuration), old=True).chain() == [LITTLE, made]
 
 
-def test_no_compressor() -> None:
+def test_chains_without_a_compressor() -> None:
     assert Document(compressor=None, old=True).chain() == [LITTLE]
 
 

@@ -195,7 +195,7 @@ def test_values_that_a_dialect_cannot_express(chain: list[object], old: bool, pa
     assert caught.value.path == path
 
 
-def test_what_to_use_instead_of_other_compressors() -> None:
+def test_errors_name_allowed_compressors() -> None:
     for name in ("zstd", "numcodecs.lz4"):
         with pytest.raises(MetadataError) as caught:
             emit_chain([extension(LITTLE), Extension(name)], ndim=3, itemsize=4, old=False)

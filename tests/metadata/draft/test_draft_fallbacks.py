@@ -45,7 +45,7 @@ def test_the_first_known_fallback_is_taken_with_a_warning(fallback: Json, dtype:
 @BOTH
 @pytest.mark.rule("D16", "Z4")
 @pytest.mark.parametrize("fallback", [None, [], "float24", ["x", "y"]])
-def test_no_known_fallback(fallback: Json, old: bool) -> None:
+def test_types_without_a_known_fallback_are_refused(fallback: Json, old: bool) -> None:
     with pytest.raises(UnknownExtensionError, match="bfloat16"):
         read(entry(MINE, "bfloat16", fallback=fallback), old)
 

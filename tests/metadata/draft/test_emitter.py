@@ -105,7 +105,7 @@ def test_foreign_transformers_stand_behind_the_shards() -> None:
         ({"codecs": [LITTLE, Extension("transpose", {"order": [1, 0]})]}, "codecs[1]", "first in the chain"),
     ],
 )
-def test_what_cannot_be_said(old: bool, changes: dict[str, object], path: str, words: str) -> None:
+def test_inexpressible_metadata_is_refused(old: bool, changes: dict[str, object], path: str, words: str) -> None:
     with refused(path, words):
         written(array(**{"chunk_grid": RegularGrid((10, 8)), **changes}), old=old)
 
@@ -153,7 +153,7 @@ def test_a_document_that_was_read_is_written_with_its_own_words(rows: int, colum
 
 @pytest.mark.rule("D53", "X6", "X7", "X14")
 @pytest.mark.parametrize("old", [False, True])
-def test_what_a_document_lacks_is_written_out(old: bool) -> None:
+def test_defaults_are_written_out(old: bool) -> None:
     grid: dict[str, object] = {"type": "regular", "chunk_shape": [5, 4]}
     document = without(array_document(data_type="<i4", chunk_grid=grid, fill_value=None), "extensions")
     assert written(read_array(document, old=old), old=old) == {

@@ -180,7 +180,7 @@ def test_generic_extensions() -> None:
 
 @pytest.mark.rule("D33", "D37")
 @pytest.mark.parametrize("value", ["", "x", "gzip", "https:", "https://", "TODO: unicode array protocol URL", ":x"])
-def test_what_is_no_uri(value: str) -> None:
+def test_invalid_uris_are_refused(value: str) -> None:
     with refused("extension", "a URI"):
         check_uri(value, "extension")
     assert check_uri("https://purl.org/zarr/spec/codecs/gzip/1.0", "") == "https://purl.org/zarr/spec/codecs/gzip/1.0"

@@ -60,7 +60,7 @@ def test_a_later_one_takes_the_place_of_an_earlier_one() -> None:
 
 
 @pytest.mark.rule("D26", "D36")
-def test_what_is_required_and_not_known() -> None:
+def test_unknown_required_extensions_are_refused() -> None:
     known = DraftExtensions().with_memory_layout("urn:a:1", layout).with_memory_layout("urn:a:2", layout)
     with refused(
         "here", URI, "(registered: urn:a:2, urn:a:1)", "every reader must support it", kind=UnknownExtensionError

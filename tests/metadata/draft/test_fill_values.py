@@ -246,7 +246,7 @@ data_types = kinds.typed(kinds.scalars | kinds.nested(kinds.scalars) | kinds.des
 
 
 @given(data_types, st.booleans(), st.booleans(), st.data())
-def test_there_and_back(data_type: DataType, old: bool, big: bool, data: st.DataObject) -> None:
+def test_fill_values_round_trip(data_type: DataType, old: bool, big: bool, data: st.DataObject) -> None:
     fill = FillValue(kinds.bits(data.draw, data_type), data_type.dtype)
     try:
         emitted = emit_fill(fill, data_type, old=old, big=big)

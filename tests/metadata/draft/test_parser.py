@@ -30,7 +30,7 @@ STRICT = [name for name in array_document() if name not in ("extensions", "attri
 @pytest.mark.rule("D41")
 @pytest.mark.parametrize("old", [False, True])
 @given(st.data())
-def test_what_is_written_is_read_back(old: bool, data: st.DataObject) -> None:
+def test_documents_round_trip(old: bool, data: st.DataObject) -> None:
     metadata = data.draw(arrays(old))
     document = written(metadata, old=old)
     found = read(document, old=old)
@@ -233,14 +233,14 @@ def test_unknown_extensions(member: str, value: object, path: str, method: str, 
 
 @pytest.mark.parametrize("value", [[], 3, "zarr", None])
 @pytest.mark.parametrize("array", [True, False])
-def test_what_is_no_object(value: object, array: bool) -> None:
+def test_documents_must_be_objects(value: object, array: bool) -> None:
     with refused(None, "must be an object"):
         read(value, array=array)
 
 
 @pytest.mark.rule("X24")
 @pytest.mark.parametrize("text", [b'{"attributes": {"spam": "ham", "eggs": 42,}}', b'{extension: "x"}'])
-def test_examples_of_the_texts_that_are_no_json(text: bytes) -> None:
+def test_examples_of_the_specification_that_are_not_json(text: bytes) -> None:
     with refused(None, "must be JSON"):
         JsonEncoding().decode(text)
 

@@ -29,7 +29,7 @@ STACKS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=3)
 
 @pytest.mark.rule("D79", "D82")
 @given(STACKS, st.booleans())
-def test_there_and_back(stack: list[tuple[int, int]], old: bool) -> None:
+def test_sharding_transformers_round_trip(stack: list[tuple[int, int]], old: bool) -> None:
     transformers = split_transformers(emit_shards(stack, old=old), 2, old=old)
     assert transformers == (tuple(stack), ())
     chain, grid = chain_with_shards(CHAIN, (3, 4), transformers.shards)
@@ -81,7 +81,7 @@ def entry(**changes: Json) -> dict[str, Json]:
         (entry(strategy="append"), "storage_transformers[0].strategy"),
     ],
 )
-def test_what_it_refuses(broken: Json, path: str) -> None:
+def test_invalid_sharding_transformers_are_refused(broken: Json, path: str) -> None:
     with pytest.raises(MetadataError) as caught:
         split_transformers([broken], 2, old=False)
     assert caught.value.path == path

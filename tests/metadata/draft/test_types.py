@@ -94,7 +94,7 @@ def test_bad_raw_types_are_refused(name: str, old: bool) -> None:
 
 @BOTH
 @pytest.mark.parametrize("value", [None, 3, True, [], ["<i4"], 1.5])
-def test_what_is_no_data_type_is_refused(value: Json, old: bool) -> None:
+def test_invalid_data_types_are_refused(value: Json, old: bool) -> None:
     with refused("data_type", "an object with extension and type"):
         read(value, old)
 
@@ -332,7 +332,7 @@ fields_of_both = kinds.numbers | kinds.raw | kinds.plain_times | kinds.strings
 
 
 @given(of_both | kinds.typed(kinds.nested(fields_of_both) | kinds.described(fields_of_both)), st.booleans())
-def test_december_2022_there_and_back(data_type: DataType, big: bool) -> None:
+def test_december_2022_round_trip(data_type: DataType, big: bool) -> None:
     emitted = emit_type(data_type, big, old=False)
     stated = states_order(emitted)
     assert stated == (isinstance(emitted, dict) and bool(data_type.swaps))
@@ -340,7 +340,7 @@ def test_december_2022_there_and_back(data_type: DataType, big: bool) -> None:
 
 
 @given(of_both | kinds.typed(kinds.nested(fields_of_both) | kinds.described(fields_of_both)), st.booleans())
-def test_the_old_dialect_there_and_back(data_type: DataType, big: bool) -> None:
+def test_the_old_dialect_round_trip(data_type: DataType, big: bool) -> None:
     assert read(emit_type(data_type, big, old=True), OLD) == (data_type, big and bool(data_type.swaps))
 
 

@@ -90,7 +90,7 @@ def test_many_take_any_layout(encoding, count):
         (V2Keys(), "c", 0), (V2Keys(), "1", 0), (V2Keys(), "", 1), (V2Keys(), "1/2", 2), (V2Keys("/"), "1.2", 2), (V2Keys(), "-1.0", 2),
     ],
 )  # fmt: skip
-def test_what_is_no_key_decodes_to_nothing(encoding, key, ndim):
+def test_other_keys_decode_to_none(encoding, key, ndim):
     assert encoding.decode(key, ndim) is None
 
 

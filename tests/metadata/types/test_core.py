@@ -103,7 +103,7 @@ def test_long_doubles_are_unknown():
 
 
 @pytest.mark.parametrize("dtype", [None, 3, "nothing at all", ["i4", "x"]])
-def test_what_is_no_dtype_is_refused(dtype):
+def test_invalid_dtypes_are_refused(dtype):
     with refused("data_type", "must be a data type", kind=InvalidInputError):
         CORE_EXTENSIONS.from_numpy(dtype)
 

@@ -51,7 +51,7 @@ def test_every_unit(name: str, unit: str, factor: int) -> None:
 
 
 @TIMES
-def test_no_unit_and_two_ways_to_write_micro(name: str) -> None:
+def test_generic_unit_and_both_spellings_of_microseconds(name: str) -> None:
     generic = read(name, unit="generic", scale_factor=1)
     assert generic.dtype == np.dtype(name[6:])
     assert CORE_EXTENSIONS.from_numpy(name[6:]) == generic

@@ -235,7 +235,7 @@ def test_bits_of_fill_values(name, text, pattern):
         ("r24", "null", ["3 integers"]),
     ],
 )  # fmt: skip
-def test_what_a_type_does_not_permit_is_refused(name, text, words):
+def test_fill_values_outside_a_type_are_refused(name, text, words):
     with refused("fill_value", *words):
         bits(name, text)
 

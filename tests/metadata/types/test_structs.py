@@ -100,7 +100,7 @@ def test_items_with_a_byte_order(dtype: object, swaps: object) -> None:
 
 
 @given(kinds.nested(kinds.scalars) | kinds.described(kinds.scalars), st.data())
-def test_dtypes_there_and_back(dtype: np.dtype[np.generic], data: st.DataObject) -> None:
+def test_dtypes_round_trip(dtype: np.dtype[np.generic], data: st.DataObject) -> None:
     data_type = struct(dtype)
     assert data_type.dtype == dtype
     assert data_type.dtype.isnative
@@ -115,7 +115,7 @@ def test_dtypes_there_and_back(dtype: np.dtype[np.generic], data: st.DataObject)
 
 
 @given(kinds.nested(kinds.scalars), st.sampled_from(["struct", "structured"]), st.data())
-def test_documents_there_and_back(dtype: np.dtype[np.generic], name: str, data: st.DataObject) -> None:
+def test_documents_round_trip(dtype: np.dtype[np.generic], name: str, data: st.DataObject) -> None:
     data_type = StructType(struct(dtype).fields, name)
     assert CORE_EXTENSIONS.data_type_from_user(data_type.to_json()) == data_type
     fill = FillValue(kinds.bits(data.draw, data_type), data_type.dtype)

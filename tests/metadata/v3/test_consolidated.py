@@ -14,7 +14,7 @@ ARRAY = {"zarr_format": 3, "node_type": "array"}
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}}
 
 
-def test_what_is_emitted_is_read() -> None:
+def test_emitted_consolidated_metadata_is_read_back() -> None:
     copies = {"a": ARRAY, "b": GROUP, "b/c": ARRAY}
     emitted = consolidated.emit_copies(copies)
     assert (emitted["kind"], emitted["must_understand"]) == ("inline", False)
@@ -23,7 +23,7 @@ def test_what_is_emitted_is_read() -> None:
     assert "consolidated_metadata" not in GROUP
 
 
-def test_another_kind_is_left_alone() -> None:
+def test_another_kind_of_consolidated_metadata_is_ignored() -> None:
     assert consolidated.read_copies({"kind": "elsewhere", "must_understand": False}) is None
 
 
@@ -34,7 +34,7 @@ def test_bad_paths(path: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, [], {"a": None}, {"a": "b"}])
-def test_what_is_no_object(metadata: object) -> None:
+def test_consolidated_metadata_must_be_an_object(metadata: object) -> None:
     with pytest.raises(MetadataError):
         consolidated.read_copies({"metadata": metadata})  # type: ignore[dict-item]
 

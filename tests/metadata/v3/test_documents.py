@@ -288,7 +288,7 @@ def test_bad_groups_are_refused(changes, path):
 
 
 @pytest.mark.parametrize("text", [b"[]", b"3", b'"zarr"', b"null"])
-def test_what_is_no_object_is_refused(text):
+def test_documents_must_be_objects(text):
     with refused(None, "the document must be an object"):
         parse_node(text)
 

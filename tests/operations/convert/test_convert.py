@@ -141,7 +141,7 @@ class Secret(BytesToBytes):
         return data[::-1]
 
 
-def test_one_error_lists_all_that_cannot_be_converted() -> None:
+def test_an_error_lists_all_refusals() -> None:
     store, registry = MemoryStore(), DEFAULT_REGISTRY.with_codec(Secret)
     root = frazil.create_group(store, registry=registry)
     root.create_array("names", shape=(2, 2), dtype="i4", codecs=[Zstd(1)], dimension_names=("y", None))
@@ -403,7 +403,7 @@ def test_progress_adds_up_to_the_bytes() -> None:
         assert min(seen) >= 0
 
 
-def test_nothing_to_do() -> None:
+def test_conversions_to_the_same_dialect() -> None:
     for zarr_format in FORMATS:
         store = fill(MemoryStore(), zarr_format)
         before = content(store)

@@ -182,7 +182,7 @@ def interrupted(tmp_path: Path, step: int, source: int | str = 3, target: int | 
 
 
 @pytest.mark.parametrize("step", [6, 9])
-def test_what_is_written_after_an_interruption_is_not_lost(tmp_path: Path, step: int) -> None:
+def test_writes_after_an_interruption_are_kept(tmp_path: Path, step: int) -> None:
     """Before zarr.json was replaced, and after: then the old documents can no longer be found."""
     store = interrupted(tmp_path, step)
     array = frazil.open_array(store, "r+", path="level1/chunks")

@@ -48,7 +48,7 @@ def stores(tmp_path: Path, kind: str) -> tuple[Store, Store]:
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
 @pytest.mark.parametrize("way", ["bytes", "shard index", "recoded"])
-def test_what_was_changed_after_an_interruption_is_copied_again(way: str, kind: str, tmp_path: Path) -> None:
+def test_chunks_changed_after_an_interruption_are_copied_again(way: str, kind: str, tmp_path: Path) -> None:
     source, destination = stores(tmp_path, kind)
     options: dict[str, object] = {"codecs": [Bytes("little")]}
     if way == "shard index":
@@ -67,7 +67,7 @@ def test_what_was_changed_after_an_interruption_is_copied_again(way: str, kind: 
 
 
 @pytest.mark.parametrize("recode", [False, True])
-def test_what_was_moved_before_is_taken_over(recode: bool, tmp_path: Path) -> None:
+def test_moved_chunks_are_not_moved_again(recode: bool, tmp_path: Path) -> None:
     source, destination = stores(tmp_path, "local")
     two_arrays(source, 3, codecs=[Bytes("little"), Zstd(1)] if recode else [Bytes("little")])
     interrupt(source, destination, 3 if recode else 1, zarr_format="draft", recode=recode)

@@ -104,7 +104,7 @@ def test_chunk_keys_of_zarr_v3_are_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(t[...], NUMBERS)
 
 
-def test_what_a_repository_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_metadata_that_a_repository_cannot_hold_is_refused_first(tmp_path: Path) -> None:
     root = frazil.create_group(tmp_path / "old.zarr", zarr_format=2)
     root.create_array("a", data=NUMBERS)
     root.create_array("b", data=np.zeros(3, [("x", "f4"), ("y", "i2")]))

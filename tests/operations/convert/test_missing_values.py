@@ -87,5 +87,5 @@ def test_elements_and_attributes(dtype: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("value", ["x", None, [], {}, [1], True, "AAAA", 1e300, 10**400, 0.5, -(2**63) - 1])
-def test_what_is_no_element(value: object) -> None:
+def test_missing_values_outside_the_data_type(value: object) -> None:
     assert decode_fill(value, np.dtype("i8")) is None  # type: ignore[arg-type]

@@ -167,7 +167,7 @@ def test_documents_come_last_the_root_at_the_end(source: LocalStore) -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [3, "draft", "draft-2021"])
-def test_which_keys_are_documents_in_each_dialect(zarr_format: int | str) -> None:
+def test_document_keys_of_each_dialect(zarr_format: int | str) -> None:
     store = MemoryStore()
     root = frazil.create_group(store, zarr_format=zarr_format, explicit_groups=True)
     root.create_array("meta/array.group/a.array", data=VALUES, chunks=(30, 30), explicit_groups=True)
@@ -176,7 +176,7 @@ def test_which_keys_are_documents_in_each_dialect(zarr_format: int | str) -> Non
     assert in_order(documents)[-1] == ["zarr.json"]
 
 
-def test_which_keys_are_references() -> None:
+def test_reference_keys() -> None:
     names = [
         "refs/branch.main/ZZZZZZZZ.json",
         "refs/branch.a/ZZZZZZZZ.json",
@@ -257,7 +257,7 @@ def test_after_a_kill_the_rest_is_copied_and_nothing_else_is_left(
     assert {path.name for path in target.rglob("*.__lock")} == set()
 
 
-def test_what_changed_at_the_source_between_two_runs_is_copied(tmp_path: Path, source: LocalStore) -> None:
+def test_changes_of_the_source_between_runs_are_copied(tmp_path: Path, source: LocalStore) -> None:
     target = LocalStore(tmp_path / "target")
     frazil.copy(source, target)
     target.set(JOURNAL_NAME, Journal(f"folder {source.path}/").emit())
@@ -304,7 +304,7 @@ def test_verifying_tells_of_a_store_that_keeps_other_bytes(source: LocalStore) -
         frazil.copy(source, Forgetful(MemoryStore()), verify=True)
 
 
-def test_what_counts_as_copied_before() -> None:
+def test_keys_that_count_as_copied() -> None:
     assert is_same(ObjectFacts(3), ObjectFacts(3)) is None, "sizes alone prove nothing"
     assert is_same(ObjectFacts(3), ObjectFacts(4)) is False
     assert is_same(ObjectFacts(-1), ObjectFacts(-1)) is False
@@ -351,7 +351,7 @@ def test_places_that_have_something_in_common_or_nothing(tmp_path: Path, source:
     assert not (tmp_path / "target").exists()
 
 
-def test_what_is_there_is_replaced_only_where_that_is_wanted(tmp_path: Path, source: LocalStore) -> None:
+def test_existing_destinations_are_replaced_only_on_request(tmp_path: Path, source: LocalStore) -> None:
     target = LocalStore(tmp_path / "target")
     for key in ("other/c/0", "zarr.json", "salt/zarr.json/below"):
         target.set(key, b"old")
@@ -463,7 +463,7 @@ def test_an_interrupted_copy_of_a_repository_is_none_and_follows_the_source(
     assert content(memory) == content(LocalStore(tmp_path / "sea.repo"))
 
 
-def test_what_a_repository_has_at_a_point_as_plain_zarr_and_back(tmp_path: Path, repo: frazil.Repository) -> None:
+def test_a_snapshot_is_copied_to_plain_zarr_and_back(tmp_path: Path, repo: frazil.Repository) -> None:
     done = frazil.copy(repo.readonly_session(tag="v1").store, tmp_path / "v1.zarr", verify=True)
     assert done.kind == "hierarchy"
     np.testing.assert_array_equal(frazil.open_array(tmp_path / "v1.zarr" / "t")[...], VALUES + 2)

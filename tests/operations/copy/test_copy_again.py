@@ -105,7 +105,7 @@ def test_of_two_runs_that_go_on_with_one_copy_one_succeeds() -> None:
     assert content(target) == source
 
 
-def test_what_appears_at_an_empty_destination_is_left_alone() -> None:
+def test_keys_that_appear_at_the_destination_are_kept() -> None:
     target = MemoryStore()
     task = prepare_copy({"zarr.json": b"{}"}, target)
     target.set("c/0", b"somebody's")

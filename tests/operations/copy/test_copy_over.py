@@ -60,7 +60,7 @@ class Watched(WrappedStore):
         return done
 
 
-def test_no_array_with_holes_is_seen_and_what_is_left_is_gone_on_with() -> None:
+def test_interrupted_copies_show_no_partial_array_and_are_resumed() -> None:
     source = hierarchy(NEW)
     source.erase("a/c/0/0")
     source.erase("a/zarr.json")  # so that no object of an old array is replaced: the array must be removed

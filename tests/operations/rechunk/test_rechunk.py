@@ -72,7 +72,7 @@ def test_any_layout_to_any_other(layout: tuple, data: st.DataObject) -> None:
     assert frazil.checksum(array) == frazil.checksum(source)
 
 
-def test_what_stays_and_what_changes(tmp_path: Path) -> None:
+def test_a_rechunk_changes_only_the_layout(tmp_path: Path) -> None:
     source = source_at(
         codecs=[Transpose([2, 1, 0]), Bytes("big"), Gzip(2)],
         dimension_names=("t", "y", None),
@@ -192,7 +192,7 @@ def stopped_at(slab: int) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("limit", [40_000, 10**6])
-def test_what_was_interrupted_is_gone_on_with(limit: int) -> None:
+def test_interrupted_rechunks_are_resumed(limit: int) -> None:
     """Also with another memory limit, which would choose other slabs."""
     source, target = CountingStore(MemoryStore()), MemoryStore()
     source_at(source)
@@ -466,7 +466,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_form_that_is_none_touches_nothing(arguments: dict[str, object]) -> None:
+def test_an_invalid_form_changes_nothing(arguments: dict[str, object]) -> None:
     target = MemoryStore()
     with pytest.raises((MetadataError, InvalidInputError)):
         frazil.rechunk(source_at(), target, **arguments)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def test_stored_copies_are_created_again() -> None:
     assert sorted(json.loads(reply.body)["consolidated_metadata"]["metadata"]) == ["level1", "level1/sharded"]
 
 
-def test_what_is_served_as_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_that_are_served_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     fill(frazil.create_group(store))
     documents = ConsolidatedDocuments()
@@ -93,7 +93,7 @@ def test_a_snapshot_is_looked_through_once(tmp_path: Path) -> None:
     assert documents.document(session.store, "zarr.json") != before
 
 
-def test_one_request_opens_a_group_of_many_members() -> None:
+def test_a_large_group_opens_with_one_request() -> None:
     store = MemoryStore()
     root = frazil.create_group(store)
     for i in range(50):

@@ -131,6 +131,6 @@ def test_a_process_without_files_waits(stores: dict[str, Store], monkeypatch: py
 
 
 @pytest.mark.parametrize("connections", [0, -1, True, "many"])
-def test_a_number_that_is_none(connections: object, stores: dict[str, Store]) -> None:
+def test_an_invalid_number(connections: object, stores: dict[str, Store]) -> None:
     with pytest.raises(InvalidInputError, match="connections"):
         serve(stores["memory"], connections=connections)  # type: ignore[arg-type]

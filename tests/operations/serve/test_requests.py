@@ -103,7 +103,7 @@ def test_bad_addresses(target: str, expected: int) -> None:
     assert status("GET", target) == status("HEAD", target) == expected
 
 
-def test_who_takes_html_gets_pages_where_no_key_can_be() -> None:
+def test_html_pages_are_served_for_paths_without_keys() -> None:
     for target, key in (("/", ""), ("/a/b/", "a/b/"), ("http://x", "")):
         request = parsed(target=target, Accept="text/html,*/*")
         assert (request.page, request.key, speculative_span(request, 100)) == (True, key, None)
@@ -159,9 +159,7 @@ def test_suffixes_are_slices(size: int, count: int) -> None:
 
 
 @given(SIZES, st.integers(0, 400) | st.none(), st.integers(0, 400) | st.none(), st.integers(1, 64))
-def test_what_is_asked_ahead_is_the_beginning_of_the_answer(
-    size: int, first: int | None, last: int | None, most: int
-) -> None:
+def test_prefetched_bytes_begin_the_answer(size: int, first: int | None, last: int | None, most: int) -> None:
     text = (
         {}
         if first is None and last is None
@@ -177,7 +175,7 @@ def test_what_is_asked_ahead_is_the_beginning_of_the_answer(
 
 
 @pytest.mark.parametrize("text", ["bytes=", "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=1-2-3", "bytes=--1", "bytes=+1-2", "bytes=1", "bytes=٣-٤", "bytes=0-1,x"])  # fmt: skip
-def test_ranges_that_make_no_sense(text: str) -> None:
+def test_invalid_ranges_are_refused(text: str) -> None:
     answer = answer_value(parsed(Range=text), 10, TAG)
     assert (answer.status, dict(answer.headers)["Content-Range"], answer.span) == (416, "bytes */10", None)
 
@@ -297,7 +295,7 @@ def test_headers_that_come_twice_are_one_list() -> None:
     assert answer_value(request, 10, TAG).status == 304
 
 
-def test_what_a_body_is() -> None:
+def test_requests_with_a_body() -> None:
     json, plain = "application/json", "application/octet-stream"
     kinds = {
         "zarr.json": json,

@@ -77,7 +77,7 @@ def test_ranges_are_slices(served: tuple[Store, Client], key: str, first: int | 
         assert reply.headers["content-range"] == f"bytes */{len(value)}"
 
 
-def test_what_is_not_there(served: tuple[Store, Client]) -> None:
+def test_missing_keys(served: tuple[Store, Client]) -> None:
     _, client = served
     for key in ("nothing", "level1", "level1/plain/c/9/9", "level1/plain/c", "c/0", "level1/plain/c/0/1/2"):
         for method in ("GET", "HEAD"):
@@ -110,7 +110,7 @@ def test_old_snapshots_stay(stores: dict[str, Store]) -> None:
         assert Client(new).request("/level1/plain/c/0/0").status == 404  # all fill value
 
 
-def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store]) -> None:
+def test_repositories_are_served_like_folders(stores: dict[str, Store]) -> None:
     with serve(stores["repository, old"]) as server:
         client = Client(server)
         chunks = [key for key in stores["local"].list() if "/c/" in key]
@@ -397,7 +397,7 @@ def test_the_end_of_a_server(stores: dict[str, Store]) -> None:
         Client(server).request("/zarr.json")
 
 
-def test_where_it_listens(stores: dict[str, Store]) -> None:
+def test_addresses_of_the_server(stores: dict[str, Store]) -> None:
     store = stores["memory"]
     with serve(store) as first:
         host, port = first.url[7:-1].split(":")
@@ -423,7 +423,7 @@ def test_over_ipv6(stores: dict[str, Store]) -> None:
         assert Client(server).request("/zarr.json").status == 200
 
 
-def test_nothing_to_serve(tmp_path: Path, stores: dict[str, Store]) -> None:
+def test_missing_locations_are_refused(tmp_path: Path, stores: dict[str, Store]) -> None:
     for location, path in ((tmp_path / "nothing.zarr", ""), (MemoryStore(), ""), (stores["local"], "level2")):
         with pytest.raises(NotFoundError, match="nothing is there"):
             serve(location, path)

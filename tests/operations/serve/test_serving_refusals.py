@@ -23,7 +23,7 @@ from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 # --- refusals ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_can_be_written(served: tuple[Store, Client]) -> None:
+def test_writing_methods_are_refused(served: tuple[Store, Client]) -> None:
     store, client = served
     before = store.list()
     for method in ("PUT", "POST", "DELETE", "PATCH", "NONSENSE"):
@@ -128,7 +128,7 @@ def test_other_files_of_a_folder_are_not_served(tmp_path: Path) -> None:
         b"no header at all", b"Two words: x",
     ],
 )  # fmt: skip
-def test_where_a_request_ends_is_clear_or_it_is_refused(served: tuple[Store, Client], header: bytes) -> None:
+def test_requests_with_an_ambiguous_end_are_refused(served: tuple[Store, Client], header: bytes) -> None:
     host, port = served[1].connection.host, served[1].connection.port
     second = b"GET /zarr.json HTTP/1.1\r\nHost: %b:%d\r\n\r\n" % (host.encode(), port)
     with socket.create_connection((host, port), timeout=20) as connection:
@@ -199,7 +199,7 @@ def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Sto
 
 @settings(max_examples=60)
 @given(st.binary(max_size=60), st.sampled_from([b"", b"GET /", b"HEAD /zarr.json", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nRange: bytes="]), st.booleans())  # fmt: skip
-def test_nothing_that_is_sent_harms(served: tuple[Store, Client], sent: bytes, before: bytes, ends: bool) -> None:
+def test_random_requests_are_harmless(served: tuple[Store, Client], sent: bytes, before: bytes, ends: bool) -> None:
     host, port = served[1].connection.host, served[1].connection.port
     with socket.create_connection((host, port), timeout=20) as connection:
         connection.sendall(before + sent + (b"\r\n\r\n" if ends else b""))

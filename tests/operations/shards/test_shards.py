@@ -70,7 +70,7 @@ def test_whole_shards(location: str) -> None:
     assert json.loads(json.dumps(found.to_json()))["shards"][0]["coords"] == [0, 0]
 
 
-def test_gaps_order_and_chunks_that_are_not_there() -> None:
+def test_gaps_order_and_missing_chunks() -> None:
     store, array = crafted({0: (400, 200), 1: (100, 200), 6: (650, 150)}, 900)
     (one,) = frazil.shards(store, shard=[1, 1]).shards
     assert [(piece.kind, piece.start, piece.nbytes, piece.chunk) for piece in one.pieces] == [

@@ -54,7 +54,7 @@ def test_hierarchies_of_other_libraries_are_sound(archive: str, name: str, tmp_p
 
 @pytest.mark.parametrize("zarr_format", [3, "draft", "draft-2021"])
 @pytest.mark.parametrize("decode", [False, True])
-def test_nothing_is_wrong_with_ours(zarr_format: int | str, decode: bool) -> None:
+def test_our_hierarchies_are_valid(zarr_format: int | str, decode: bool) -> None:
     store = fill(MemoryStore(), zarr_format)
     before = content(store)
     done: list[int] = []
@@ -219,7 +219,7 @@ def test_values_that_cannot_be_fetched_are_reported_and_the_rest_is_checked() ->
     ]
 
 
-def test_no_chunk_is_read_unless_requested() -> None:
+def test_chunks_are_read_only_on_request() -> None:
     store, array = sharded()
     counting = CountingStore(store)
     assert frazil.validate(counting).ok

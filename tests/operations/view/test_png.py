@@ -34,11 +34,11 @@ def test_any_strides() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 4, 2), (4, 4), (4, 4, 3, 1)])
-def test_no_picture(shape: tuple[int, ...]) -> None:
+def test_empty_pictures_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match="picture"):
         encode_png(np.zeros(shape, np.uint8))
 
 
-def test_no_bytes() -> None:
+def test_other_pixels_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="float64"):
         encode_png(np.zeros((2, 2, 3)))  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def test_a_write_that_failed_is_repeated(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fail", "lose"])
-def test_what_is_not_known_is_called_so(kind: str) -> None:
+def test_unknown_outcomes_are_reported(kind: str) -> None:
     files, first = created(MemoryStore())
     mine = some_id()
     faults = [Fault("put_many", 1, kind), *READS_FAIL]  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_creating_a_repository_whose_answers_are_lost() -> None:
 
 @given(st.integers(0, 10**6), st.floats(0, 0.6))
 @no_pauses()
-def test_no_acknowledged_commit_is_lost(seed: int, rate: float) -> None:
+def test_acknowledged_commits_are_kept(seed: int, rate: float) -> None:
     """Two writers commit to a store that fails at random: acknowledged commits are there, each number once; commits that raised are not."""
     inner = MemoryStore()
     plain, first = created(inner)
@@ -214,7 +214,7 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
     assert {number: encode_id(file) for number, file in there.items() if number} == reported
 
 
-def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_writer(tmp_path: Path) -> None:
     """A writer killed after it put its files: an unused lock file next to the branch files, and before them in order. Creating takes no lock, and leaves
     none."""
     files, first = created(LocalStore(tmp_path))

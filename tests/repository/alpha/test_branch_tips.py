@@ -89,7 +89,7 @@ def test_a_gap_right_above_a_number_does_not_hide_the_tip() -> None:
     assert open_tip(files, "b", Tip("b", 0, info(1).id)).sequence == 99
 
 
-def test_how_much_is_asked() -> None:
+def test_requests_for_a_tip() -> None:
     store = CountingStore(MemoryStore())
     files = Files(store, "r/")
     for number in range(3000):
@@ -110,7 +110,7 @@ def test_how_much_is_asked() -> None:
     assert [done.operation for done in store.requests] == ["fetch", "fetch", "list", "fetch"]
 
 
-def test_how_much_is_asked_where_nothing_can_be_listed() -> None:
+def test_requests_for_a_tip_without_listings() -> None:
     store = CountingStore(Without(MemoryStore(), listable=False))
     files = Files(store, "r/")
     for number in range(3000):
@@ -150,7 +150,7 @@ def test_listings_are_limited() -> None:
     assert len(limits) < 8
 
 
-def test_foreign_folders_are_passed_over() -> None:
+def test_foreign_folders_are_skipped() -> None:
     store = CountingStore(MemoryStore())
     files = Files(store)
     for number in range(10_000):
@@ -173,7 +173,7 @@ def test_a_store_that_cannot_list_is_probed() -> None:
         list_branches(files)
 
 
-def test_there_may_be_no_branch() -> None:
+def test_a_missing_branch_has_no_tip() -> None:
     files, _ = created()
     assert read_tip(files, "x") is None
     with pytest.raises(NotFoundError, match="no branch of this name: 'x'"):

@@ -271,7 +271,7 @@ def test_a_repository_is_created_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["manifests", "chunks"])
-def test_no_repository_is_created_over_the_objects_of_one_whose_refs_are_lost(lost: str, tmp_path: Path) -> None:
+def test_a_repository_without_refs_is_not_created_again(lost: str, tmp_path: Path) -> None:
     """A collection in the new one would remove them."""
     (tmp_path / lost).mkdir()
     (tmp_path / lost / encode_id(some_id())).write_bytes(b"old")

@@ -101,7 +101,7 @@ def stored(data: ZarrArrayMetadata) -> ZarrArrayMetadata:
 
 
 @given(arrays())
-def test_what_documents_mean_comes_back(metadata: ArrayMetadata) -> None:
+def test_metadata_of_documents_round_trips(metadata: ArrayMetadata) -> None:
     data = stored(from_metadata(metadata))
     attributes = from_attributes(metadata)
     assert to_metadata(data, attributes, CORE_EXTENSIONS) == metadata
@@ -109,7 +109,7 @@ def test_what_documents_mean_comes_back(metadata: ArrayMetadata) -> None:
 
 
 @given(arrays())
-def test_what_we_write_comes_back(metadata: ArrayMetadata) -> None:
+def test_our_documents_round_trip(metadata: ArrayMetadata) -> None:
     data = from_metadata(metadata)
     assert from_metadata(to_metadata(data, None, CORE_EXTENSIONS)) == data
 
@@ -406,7 +406,7 @@ def test_values_that_no_document_may_have() -> None:
         assert caught.value.path == path
 
 
-def test_what_is_refused_names_the_document_that_the_node_would_have() -> None:
+def test_refusals_name_the_key_of_the_document() -> None:
     files = AlphaSnapshots(MemoryStore())
     for metadata in (an_array(unknown={"extra": {"must_understand": False}}), an_array("M8[ms]")):
         with pytest.raises(InvalidInputError) as caught:

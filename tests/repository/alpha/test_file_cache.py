@@ -141,7 +141,7 @@ def test_memory_is_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=40), st.integers(0, 8000))
-def test_what_is_remembered_is_what_is_there(steps: list[tuple[int, bool]], limit: int) -> None:
+def test_cached_files_equal_stored_files(steps: list[tuple[int, bool]], limit: int) -> None:
     files = Files(MemoryStore(), cache_bytes=limit)
     made: dict[int, tuple[bytes, Manifest]] = {}
     for number, write in steps:
@@ -186,7 +186,7 @@ def test_attributes() -> None:
     assert caught.value.key == f"r/attributes/{encode_id(file)}"
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_errors_name_the_missing_file() -> None:
     files = archive(NAMES[0], "p/")
     for kind, read in (
         ("snapshots", files.snapshot),
@@ -232,7 +232,7 @@ def test_ids_do_not_climb() -> None:
             Files(MemoryStore(), prefix)
 
 
-def test_nothing_is_written_that_the_format_cannot_hold() -> None:
+def test_values_that_the_format_cannot_hold_are_not_written() -> None:
     store = CountingStore(MemoryStore())
     files = Files(store)
     wrong = manifest(1, 3)
@@ -250,7 +250,7 @@ def test_a_read_only_store_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("kind", ["fail", "cut", "lose"])
-def test_what_failed_is_not_remembered(kind: str) -> None:
+def test_failed_writes_are_not_cached(kind: str) -> None:
     store = FaultyStore(MemoryStore(), FaultPlan([Fault("put_many", 1, kind)]))  # type: ignore[arg-type]
     files = Files(store)
     with pytest.raises(StoreError):

@@ -15,7 +15,7 @@ MARKS = {
 
 
 @pytest.mark.parametrize("key", MARKS)
-def test_they_are_told(key: str) -> None:
+def test_later_formats_are_refused_by_name(key: str) -> None:
     files = empty_files()
     data, name = MARKS[key]
     files.store.set(key, data)
@@ -28,7 +28,7 @@ def test_they_are_told(key: str) -> None:
     assert files.store.list() == [key]
 
 
-def test_no_repository_at_all() -> None:
+def test_a_location_without_a_repository() -> None:
     files = empty_files()
     files.store.set("repo", b"something else")
     files.store.set("refs/branch.main/ref.json", b"<html>a page that a proxy has for everything</html>")

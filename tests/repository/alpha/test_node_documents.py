@@ -95,7 +95,7 @@ def test_an_array_that_grows_has_the_document_that_its_bytes_have(repo: frazil.R
             assert seen.shape == (length,) and seen.attrs["length"] == length
 
 
-def test_one_change_of_lengths_and_attributes_keeps_both(repo: frazil.Repository) -> None:
+def test_a_change_of_lengths_and_attributes_keeps_both(repo: frazil.Repository) -> None:
     session = repo.writable_session()
     changed = session._transaction.change(
         "a/t", lambda stored: stored.with_shape((9,)).with_attributes({"units": "K", "list": [1.0, True]})

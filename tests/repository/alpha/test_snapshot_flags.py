@@ -14,7 +14,7 @@ NAMES = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), max_size=3)
 
 
 @given(NAMES, st.lists(NAMES, max_size=5))
-def test_what_others_put_there_is_carried_on(others: dict[str, int], commits: list[dict[str, int]]) -> None:
+def test_flags_of_other_programs_are_kept(others: dict[str, int], commits: list[dict[str, int]]) -> None:
     snapshot = SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0, flags={"theirs": b"\x01"}, properties=others)
     assert commit_metadata(snapshot) == others
     for metadata in commits:

@@ -75,7 +75,7 @@ STEPS = st.lists(st.sampled_from(["durable", "loose", "loose", "sync", "tag", "o
 
 @settings(max_examples=60)
 @given(steps=STEPS, seed=st.integers(0, 2**16))
-def test_what_was_durable_survives_a_crash(steps: list[str], seed: int) -> None:
+def test_durable_commits_survive_a_crash(steps: list[str], seed: int) -> None:
     disk = Forgetful(MemoryStore())
     repo = frazil.Repository.create(disk)
     with repo.transaction(message="array") as root:

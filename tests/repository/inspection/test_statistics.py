@@ -238,7 +238,7 @@ def test_damage_is_reported_and_nothing_is_changed(create: Create, folder: str, 
 
 
 @formats
-def test_what_is_no_repository(create: Create) -> None:
+def test_other_locations_are_refused(create: Create) -> None:
     store = MemoryStore()
     store.set("zarr.json", b"{}")
     opened = open_memory_repository if create is FORMATS[1] else frazil.Repository.open
@@ -249,7 +249,7 @@ def test_what_is_no_repository(create: Create) -> None:
 
 
 @formats
-def test_no_chunk_is_read(create: Create) -> None:
+def test_statistics_read_no_chunk(create: Create) -> None:
     store = CountingStore(MemoryStore())
     repo = create(store)
     fill(repo, 3)
@@ -262,7 +262,7 @@ def test_no_chunk_is_read(create: Create) -> None:
     assert not [one for one in store.requests if one.operation in ("put", "erase")]
 
 
-def test_no_text_reaches_a_terminal_as_a_command() -> None:
+def test_control_characters_are_escaped() -> None:
     repo = frazil.Repository.create(MemoryStore())
     with repo.transaction(message="clear \x1b[2J the screen", metadata={"by\x1b[31m": 1}) as root:
         root.create_array("a\x1b[31m", data=np.arange(1000.0), chunks=(100,), codecs=[])

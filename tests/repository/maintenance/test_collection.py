@@ -98,7 +98,7 @@ def test_repositories_of_the_alpha_library(name: str) -> None:
 
 
 @formats
-def test_what_a_tag_or_a_branch_leads_to_stays(create: Create) -> None:
+def test_objects_reachable_from_refs_stay(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -210,7 +210,7 @@ def test_a_condemned_snapshot_can_be_tagged_while_no_collection_is_at_work(creat
 
 
 @formats
-def test_what_was_collected_cannot_be_tagged(create: Create) -> None:
+def test_collected_snapshots_cannot_be_tagged(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -268,7 +268,7 @@ def test_a_damaged_list_is_refused_and_damaged_marks_are_not() -> None:
         repo.garbage_collect()
 
 
-def test_no_collection_where_a_copy_is_under_way() -> None:
+def test_collections_are_refused_during_a_copy() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     store.set(COPY_JOURNAL, b"{}")
@@ -301,7 +301,7 @@ def test_a_store_without_times() -> None:
 # --- its costs, and interruptions --------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_marked_is_not_read_again() -> None:
+def test_marked_manifests_are_not_read_again() -> None:
     counting = CountingStore(MemoryStore())
     repo = frazil.Repository.create(counting, chunk_packing="off")
     fill(repo, 20)

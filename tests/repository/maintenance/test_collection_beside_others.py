@@ -139,7 +139,7 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
 
 @formats
 @pytest.mark.parametrize("kind", ["snapshots/", "manifests/", "chunks/"])
-def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, kind: str) -> None:
+def test_incomplete_snapshots_are_neither_tagged_nor_pinned(create: Create, kind: str) -> None:
     """A removal was interrupted, or a commit was aborted: part of the history of a condemned snapshot is gone, and a pin was left on it."""
     store = MemoryStore()
     repo = create(store)
@@ -172,7 +172,7 @@ def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, k
 
 
 @formats
-def test_no_tag_on_what_leads_to_a_condemned_chunk_while_a_collection_is_at_work(create: Create) -> None:
+def test_snapshots_with_condemned_chunks_cannot_be_tagged_during_a_collection(create: Create) -> None:
     """The collection may have read the pins before, and is about to remove the chunk file."""
     store = MemoryStore()
     repo = create(store)
@@ -217,7 +217,7 @@ def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pyt
 
 
 @formats
-def test_what_stays_dead_is_in_a_list_all_the_time(create: Create) -> None:
+def test_dead_objects_stay_condemned(create: Create) -> None:
     """Also snapshots that were alive at the start of the collection, and dead once it had held the branches."""
     store = MemoryStore()
     repo = create(store)
@@ -241,7 +241,7 @@ def test_what_stays_dead_is_in_a_list_all_the_time(create: Create) -> None:
 
 
 @formats
-def test_foreign_files_are_left_alone(create: Create) -> None:
+def test_foreign_files_stay_unchanged(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -286,7 +286,7 @@ def test_a_file_without_its_columns_is_damaged() -> None:
         store.erase(name)
 
 
-def test_what_an_old_session_wrote_in_vain_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_of_a_refused_old_session_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its snapshot was condemned while it was stopped, and another writer pointed a branch to that snapshot."""
     store = MemoryStore()
     repo = FORMATS[0](store)
@@ -314,7 +314,7 @@ def test_what_an_old_session_wrote_in_vain_stays(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("marks_again", [True, False])
-def test_what_is_committed_between_the_mark_and_the_hold(marks_again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_between_the_mark_and_the_hold_are_kept(marks_again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a session that is young by its own clock, although its files were condemned long ago by the store's clock. Only the second mark sees it."""
     store = MemoryStore()
     repo = FORMATS[0](store)

@@ -49,7 +49,7 @@ def test_histories_end_and_nothing_is_removed(create: Create) -> None:
 
 
 @formats
-def test_what_branches_and_tags_keep(create: Create) -> None:
+def test_expiry_keeps_tips_and_tags(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill(repo, 8)
@@ -140,7 +140,7 @@ def test_the_alpha_library_reads_on(tmp_path: Path) -> None:
     repo.garbage_collect(now=True)
 
 
-def test_what_is_missing_without_a_record_is_damage() -> None:
+def test_missing_ancestors_without_a_record_are_damage() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     fill(repo, 30)

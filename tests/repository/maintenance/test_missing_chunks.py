@@ -1,4 +1,5 @@
-"""Chunk files that branches or tags lead to are missing: the existing ones may only look unreachable, so a collection touches nothing until the loss is accepted."""
+"""Chunk files that branches or tags lead to are missing: the existing ones may only look unreachable, so a collection touches nothing until the loss is
+accepted."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_a_changed_letter_in_a_manifest(create: Create, now: bool) -> None:
 
 
 @formats
-def test_what_was_marked_before_the_damage_stays(create: Create) -> None:
+def test_objects_marked_before_the_damage_stay(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill_with_garbage(repo)

@@ -1,4 +1,5 @@
-"""Files under gc/ in the wrong place, or with the wrong columns: a collection is refused, or goes on without what was remembered; nothing that is in use is removed."""
+"""Files under gc/ in the wrong place, or with the wrong columns: a collection is refused, or goes on without what was remembered; nothing that is in use is
+removed."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def lists(draw: st.DrawFn) -> tuple[int, list[Model], list[int], list[int], tupl
 
 
 @given(lists(), st.booleans())
-def test_what_differs(
+def test_different_chunks_are_found(
     case: tuple[int, list[Model], list[int], list[int], tuple[int, ...], tuple[int, ...]], extents: bool
 ) -> None:
     rank, models, old, new, grid, new_grid = case
@@ -152,7 +152,7 @@ def test_disjoint_manifests_of_both_are_not_loaded(data: st.DataObject) -> None:
         assert manifests.loaded <= set(old) ^ set(new)
 
 
-def test_what_was_written_before_the_rest_loads_nothing_of_it() -> None:
+def test_common_manifests_are_not_loaded() -> None:
     large = [{(place * 10 + by,): b"old" for by in range(10)} for place in range(5)]
     manifests = Manifests([*large, {(17,): b"new"}], 1)
     old = manifests.listed(range(5), (50,), free=True)

@@ -275,7 +275,7 @@ def big_array(grid: tuple[int, ...], rows: int) -> tuple[ArrayPlacement, dict[Ob
     return first._replace(manifests=placed.references[0], written=manifest_of(1, {}, len(grid))), dict(placed.files)
 
 
-def test_one_reference_more_loads_nothing() -> None:
+def test_one_more_reference_loads_no_manifest() -> None:
     base, _ = big_array((120, 1000), 100_000)
     assert len(base.manifests) == 7
     for chunk in ((110, 3), (5, 5)):
@@ -298,7 +298,7 @@ def test_a_shrunk_grid_drops_manifests_outside_unread() -> None:
     assert placed.unlisted == {*ids}
 
 
-def test_what_is_written_whole_is_dropped_unread() -> None:
+def test_manifests_that_are_overwritten_are_dropped_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
     assert Placing([base], freedoms=True, trusted=True).needed() == []
     boxes = [read_extents(reference.extents, 2) for reference in base.manifests]
@@ -360,7 +360,7 @@ def test_parts_near_what_is_merged_are_merged_too() -> None:
 # --- refusals --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_loaded_is_told() -> None:
+def test_missing_manifests_are_requested() -> None:
     base, _ = big_array((100, 1000), 1000)
     removal = base._replace(removed=np.array([[0, 5]]))
     with pytest.raises(InvalidInputError, match="not loaded") as error:

@@ -37,7 +37,7 @@ def test_columns_come_as_they_are(data: st.DataObject, rank: int) -> None:
         assert {column.dtype for column in (found.coordinates, found.offsets, found.lengths)} == {np.dtype(np.int64)}
 
 
-def test_one_location_and_one_length_for_all() -> None:
+def test_a_single_location_and_length_apply_to_all() -> None:
     found = reference_columns([[0], [2]], "file:///a", [0, 8], 8, grid=(3,))
     assert found.names == ("file:///a",) and found.locations.tolist() == [0, 0] and found.lengths.tolist() == [8, 8]
 
@@ -69,7 +69,7 @@ def test_one_location_and_one_length_for_all() -> None:
         ({"locations": 3}, "locations must be URLs"),
     ],
 )
-def test_what_does_not_go_together_is_refused(changes: dict[str, object], message: str) -> None:
+def test_inconsistent_columns_are_refused(changes: dict[str, object], message: str) -> None:
     given = {"coordinates": [[0, 0], [1, 0]], "locations": "file:///a", "offsets": [0, 4], "lengths": 4, **changes}
     with pytest.raises(InvalidInputError, match=message) as caught:
         reference_columns(**given, grid=(3, 2), path="/a")

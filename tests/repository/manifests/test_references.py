@@ -83,7 +83,7 @@ def test_the_first_manifest_that_has_a_chunk_counts(
         assert number >= 0 or row == -1
 
 
-def test_one_array_without_any_manifest() -> None:
+def test_an_array_without_manifests() -> None:
     found = of_snapshot([], 2, [])
     assert found.find_one((0, 0)) == (-1, -1)
     assert found.coordinates().shape == (0, 2)

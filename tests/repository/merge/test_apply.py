@@ -166,7 +166,7 @@ def attempt(tree: ChangeSet, delta: Delta, over: frozenset[str] = frozenset()) -
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(delta: Delta, reason: str) -> None:
+def test_deltas_that_do_not_fit_the_tree_are_refused(delta: Delta, reason: str) -> None:
     with pytest.raises(ConflictError, match=reason):
         attempt(tree_of("/g", "/g/1", "/h"), delta)
 

@@ -189,7 +189,7 @@ def test_the_table(ours: Difference, theirs: Difference, expected: list[str]) ->
     assert texts(meet(ours, theirs, APPEND)) == expected
 
 
-def test_what_can_be_solved_by_ours() -> None:
+def test_conflicts_that_ours_can_solve() -> None:
     def answers(ours: Difference, theirs: Difference) -> list[str]:
         found = meet(ours, theirs, APPEND)
         assert all("theirs" in one.answers for one in found)
@@ -250,7 +250,7 @@ def test_equal_results_are_no_conflict() -> None:
         ((), (), None),
     ],
 )
-def test_what_an_append_is(old: tuple[int, ...], new: tuple[int, ...], expected: Append | None) -> None:
+def test_definition_of_an_append(old: tuple[int, ...], new: tuple[int, ...], expected: Append | None) -> None:
     assert append_of(old, new) == expected
 
 
@@ -363,7 +363,7 @@ def test_named_solvers() -> None:
         solve(found, "best")
 
 
-def test_what_can_be_answered() -> None:
+def test_answers_that_a_solver_may_give() -> None:
     every = list(KINDS)
     for possible in ({"ours", "theirs"}, {"theirs"}, set()):
         one = conflict(every.pop())._replace(answers=frozenset(possible))
@@ -404,7 +404,7 @@ def test_the_error_names_the_first_few() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "mine", "", 5, [], {}], ids=repr)
-def test_what_is_no_solver(wrong: object) -> None:
+def test_invalid_solvers_are_refused(wrong: object) -> None:
     with pytest.raises(InvalidInputError, match="solver"):
         check_solver(wrong)
     for known in ("disjoint", "ours", "theirs", len):

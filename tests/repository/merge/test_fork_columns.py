@@ -58,7 +58,7 @@ def test_joined_in_any_order(order: list[int], width: int, nbytes: int) -> None:
     np.testing.assert_array_equal(session.root["b"][...], np.arange(9))
 
 
-def test_what_comes_back_is_where_chunks_are() -> None:
+def test_fork_columns_round_trip() -> None:
     session = begun(a={"shape": (4 * LARGE,), "chunks": (LARGE,)}, b={"shape": (40_000,), "chunks": (1000,)})
     fork = fork_for_many(session)
     assert len(pickle.dumps(wrote(fork, "a", slice(0, LARGE), 1))) < 1500
@@ -107,7 +107,7 @@ def test_nothing() -> None:
     assert not session.has_changes
 
 
-def test_what_waits_in_memory_is_not_carried_by_forks() -> None:
+def test_forks_do_not_carry_pending_chunks() -> None:
     session = begun(a={"shape": (2**18,), "chunks": (2**12,)})
     session.root["a"][...] = np.arange(2**18) % 251
     assert len(pickle.dumps(session.fork())) > 2**18

@@ -76,7 +76,7 @@ def test_conflicts_are_seen_from_both_sides(drawn: tuple[State, PlainSession, Pl
 
 
 @given(sides())
-def test_what_conflicts_say(drawn: tuple[State, PlainSession, PlainSession]) -> None:
+def test_descriptions_of_path_conflicts(drawn: tuple[State, PlainSession, PlainSession]) -> None:
     base, ours, theirs = drawn
     found = conflicts_of(base, ours, theirs)
     kinds = list(KINDS)

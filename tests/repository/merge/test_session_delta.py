@@ -80,7 +80,7 @@ NOTHING = [
 
 @pytest.mark.parametrize("large", [False, True], ids=["attributes in the snapshot", "attributes in a file"])
 @pytest.mark.parametrize("change", NOTHING)
-def test_what_was_taken_back_is_no_change(change: Callable[[frazil.Session], None], large: bool) -> None:
+def test_reverted_changes_are_not_in_the_delta(change: Callable[[frazil.Session], None], large: bool) -> None:
     session = repository(attributes_file_bytes=0 if large else None).writable_session()
     change(session)
     assert session_delta(session._transaction) == Delta()
@@ -100,7 +100,7 @@ THEIRS: list[Callable[[frazil.Group], object]] = [
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 @pytest.mark.parametrize("theirs", THEIRS)
 @pytest.mark.parametrize("change", NOTHING)
-def test_what_was_taken_back_leaves_the_changes_of_others_alone(
+def test_reverted_changes_keep_the_changes_of_others(
     change: Callable[[frazil.Session], None], theirs: Callable[[frazil.Group], object], compatible: str | None
 ) -> None:
     repo = repository(compatible=compatible)

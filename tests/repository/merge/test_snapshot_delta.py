@@ -333,7 +333,7 @@ def test_manifests_of_many_arrays_are_fetched_together() -> None:
     assert list(found.chunks) == [f"/{number:03}" for number in range(count)]
 
 
-def test_one_manifest_of_the_whole_repository() -> None:
+def test_a_manifest_shared_by_all_arrays() -> None:
     """As the library of the alpha wrote them: every commit has one, which all arrays list."""
     files = empty_files()
     shared = [some_id(), some_id()]

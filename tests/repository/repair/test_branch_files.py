@@ -80,7 +80,7 @@ def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, d
     assert "main-found-2" not in repo.repair(tips=True).created
 
 
-def test_what_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
+def test_snapshots_that_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
     """A snapshot that does not follow the branch, or is incomplete, or that another branch keeps."""
     location = tmp_path / "r"
     repo = filled(location)

@@ -240,7 +240,7 @@ def test_a_short_history_takes_nothing_from_another_branch(name: str) -> None:
     assert [commit.id for commit in reopened(repo).history()] == ids
 
 
-def test_what_only_a_short_history_hides_may_be_damaged() -> None:
+def test_damage_beyond_a_shortened_history_is_tolerated() -> None:
     """The parent in its file is intact, and an earlier one is missing: the history ends there, and collections run again."""
     store, repo, ids = branched("dev")
     repo.reset_branch("main", repo.lookup("dev"))

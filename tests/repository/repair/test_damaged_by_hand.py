@@ -310,7 +310,8 @@ def test_a_branch_file_that_deletes_main(tmp_path: Path) -> None:
     ],
 )
 def test_a_branch_or_tag_in_other_letters(tmp_path: Path, ref: str, instead: str) -> None:
-    """As after a copy over a file system that does not keep the case: it is not read, so a verification reports it, and no collection removes what it leads to."""
+    """As after a copy over a file system that does not keep the case: it is not read, so a verification reports it, and no collection removes what it leads
+    to."""
     location = tmp_path / "r"
     repo = filled(location)
     former, tip = list(repo.history())[1].id, repo.lookup("main")

@@ -138,7 +138,7 @@ def test_several_damaged_files(tmp_path: Path) -> None:
     assert repaired(damage(location, "main", 2), tips=True) == {"main-found": last}
 
 
-def test_what_an_earlier_repair_found_does_not_hide_a_new_loss(tmp_path: Path) -> None:
+def test_earlier_repairs_do_not_hide_a_new_loss(tmp_path: Path) -> None:
     """The branch NAME-found of a damage before stays, and the lost commit gets another."""
     location = tmp_path / "r"
     repo = filled(location)

@@ -331,7 +331,7 @@ def test_bad_arguments_and_places(create: Create) -> None:
         type(repo)(type(repo._files)(MemoryStore()), repo._options, repo._registry).repair()  # type: ignore[call-arg]
 
 
-def test_later_versions_are_left_alone() -> None:
+def test_later_versions_stay_unchanged() -> None:
     for start in (b"ICE\xf0\x9f\xa7\x8aCHUNK", b"\x28\xb5\x2f\xfd", None):
         store, repo = filled(FORMATS[0])
         key = f"snapshots/{repo.lookup('main')}"

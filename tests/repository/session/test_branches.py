@@ -91,7 +91,7 @@ SESSIONS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from("aab"), CHANGES
 
 
 @given(SESSIONS, st.sampled_from(["disjoint", "ours", "theirs"]))
-def test_what_is_recorded_does_not_change_a_rebase(
+def test_recorded_commits_do_not_change_a_rebase(
     sessions: list[tuple[int, str, list[tuple[str, int]]]], solver: str
 ) -> None:
     """Sessions of one Repository object know the chunks of each other's commits; those of several read them."""

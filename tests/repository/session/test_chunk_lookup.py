@@ -76,7 +76,7 @@ def storage_of(transaction: Transaction, path: str) -> ArrayChunks:
     return transaction.chunks(path, metadata)  # type: ignore[arg-type] # it is an array
 
 
-def test_what_was_published_under_another_version_is_told() -> None:
+def test_publishing_reports_changed_versions() -> None:
     session = frazil.Repository.create(MemoryStore()).writable_session()
     array = session.root.create_array("a", shape=(4,), dtype="u1", chunks=(2,), codecs=[], fill_value=0)
     array[:2] = 1
@@ -136,7 +136,7 @@ def test_a_chunk_that_was_removed_is_not_found_where_it_was() -> None:
         max_size=12,
     ),
 )
-def test_what_is_read_after_each_change_is_what_was_written(
+def test_reads_after_each_change_equal_the_writes(
     width: int, serializable: bool, steps: list[tuple[str, int, int, int, int]]
 ) -> None:
     """Two handles of an array of ten chunks, read one by one after each change, against an array in memory; 0 is the fill value."""

@@ -165,7 +165,7 @@ HANDLES: list[tuple[str, Callable[[frazil.Array | frazil.Group], object], Change
 
 @pytest.mark.parametrize(("path", "read", "change"), HANDLES)
 @pytest.mark.parametrize("end", ["commit", "discard"])
-def test_what_a_handle_shows_after_a_commit_counts_anew(
+def test_reads_after_a_commit_are_logged_again(
     path: str, read: Callable[[frazil.Array | frazil.Group], object], change: Change, end: str
 ) -> None:
     repo = repository()
@@ -198,9 +198,7 @@ MOVED: list[tuple[str, Callable[[frazil.Session], object], Change]] = [
 
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize(("what", "read", "change"), MOVED)
-def test_what_was_read_in_a_group_that_moved_is_what_others_know_by_its_old_path(
-    what: str, read: Read, change: Change, back: bool
-) -> None:
+def test_reads_in_a_moved_group_are_logged_by_the_old_path(what: str, read: Read, change: Change, back: bool) -> None:
     repo = repository()
     session = repo.writable_session(isolation="serializable")
     session.root.move("g", "h")

@@ -40,7 +40,7 @@ def chunk_files(store: Store) -> list[str]:
 
 @pytest.mark.rule("I295")
 @pytest.mark.parametrize("where", ["disk", "memory"])
-def test_it_is_copied_whole_and_read_in_parts(where: str, file: Path, tmp_path: Path) -> None:
+def test_an_adopted_file_is_copied_whole_and_read_in_parts(where: str, file: Path, tmp_path: Path) -> None:
     store: Store = frazil.stores.LocalStore(tmp_path / "sea.repo") if where == "disk" else MemoryStore()
     repo = frazil.Repository.create(store)
     session = with_adopted(repo, file)
@@ -77,7 +77,7 @@ def test_forks_hand_it_back(file: Path) -> None:
     assert repo.readonly_session().root["a"][1, :3].tolist() == [9, 1 + 300_000 - 300_000, 2]
 
 
-def test_what_is_refused(file: Path, tmp_path: Path) -> None:
+def test_invalid_references_are_refused(file: Path, tmp_path: Path) -> None:
     repo = frazil.Repository.create(MemoryStore())
     session = with_adopted(repo, file)
     adopted = session.adopt_file(file)

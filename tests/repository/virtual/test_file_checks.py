@@ -18,7 +18,7 @@ checks = st.builds(FileCheck, st.integers(-1, 2**63 - 1), st.integers(-(2**63) +
 
 
 @given(st.lists(st.tuples(st.sampled_from(["s3://b/a", "file:///b"]), st.none() | checks), max_size=6))
-def test_one_location_means_one_state(given: list[tuple[str, FileCheck | None]]) -> None:
+def test_one_location_has_one_file_state(given: list[tuple[str, FileCheck | None]]) -> None:
     known: dict[str, FileCheck | None] = {}
     for location, check in given:
         checks = {text: one for text, one in known.items() if one is not None}
@@ -48,5 +48,5 @@ def test_other_fragments_are_names() -> None:
         (FileCheck(1, -1, "x"), FileCheck(1, -1, "y"), True),
     ],
 )
-def test_what_differs(check: FileCheck, seen: FileCheck, differs: bool) -> None:
+def test_differences_of_file_states(check: FileCheck, seen: FileCheck, differs: bool) -> None:
     assert bool(what_differs(check, seen)) is differs

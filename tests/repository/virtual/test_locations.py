@@ -56,7 +56,7 @@ def test_parts(text: str, expected: tuple[object, ...]) -> None:
         *("https://ü/a", "https://h/%2e%2e/a", "s3://b\\c/a", "s3://b?c/a", "s3://b#c/a", "s3://b%2fc/a", "s3://a b/c"),
     ],
 )
-def test_what_may_lead_elsewhere_is_refused(text: str) -> None:
+def test_ambiguous_urls_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="not the location of a virtual chunk") as caught:
         parse_location(text)
     assert caught.value.key is not None and caught.value.key.isascii()
@@ -98,7 +98,7 @@ SECRET = "OPENSESAME"
         *(f"https://host/a?sig={SECRET}", f"https://host/a?b@c={SECRET}#d", f"https://{SECRET}@host/a?{SECRET}"),
     ],
 )
-def test_no_message_shows_a_secret(text: str) -> None:
+def test_messages_hide_secrets(text: str) -> None:
     for make in (
         parse_location,
         lambda text: open_containers([text]),

@@ -48,7 +48,7 @@ def bytes_of(places: VirtualContainers, location: str, start: int = 0, length: i
 # --- permissions ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_allowed_at_first(tmp_path: Path) -> None:
+def test_virtual_chunks_need_an_allowed_prefix(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     for places in (NO_CONTAINERS, open_containers(None), open_containers([]), open_containers({})):
         with pytest.raises(InvalidInputError, match="outside of the prefixes") as caught:
@@ -61,7 +61,7 @@ def test_nothing_is_allowed_at_first(tmp_path: Path) -> None:
     "inside",
     ["secret", "../secret", "%2e%2e/secret", ".%2E/secret", "..%2Fsecret", "%2e%2e%2fsecret", "in/../../secret"],
 )
-def test_no_spelling_leads_out_of_a_prefix(tmp_path: Path, inside: str) -> None:
+def test_paths_cannot_leave_a_prefix(tmp_path: Path, inside: str) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "secret").write_bytes(b"key")
     (tmp_path / "data-secret").write_bytes(b"key")
@@ -294,6 +294,6 @@ def test_the_same_file_may_be_asked_for_twice(tmp_path: Path) -> None:
         places.fetch([location] * 3, spans_of((0, 0, 1)), checks=checks)
 
 
-def test_nothing_is_asked_for() -> None:
+def test_empty_fetches_send_no_request() -> None:
     _, rows = NO_CONTAINERS.fetch([], spans_of())
     assert len(rows) == 0

@@ -122,7 +122,7 @@ def test_marks_are_ours(sea: Sea) -> None:
     assert not session.has_changes
 
 
-def test_what_the_library_reads_has_neither_checks_nor_marks(tmp_path: Path) -> None:
+def test_compatible_references_have_no_checks(tmp_path: Path) -> None:
     sea = Sea(tmp_path, "alpha-library")
     for number in range(2):
         sea.write(number + 1)

@@ -94,7 +94,7 @@ def sea() -> Sea:
     return made
 
 
-def test_one_object_is_read_in_one_request(sea: Sea) -> None:
+def test_spans_of_one_object_are_one_request(sea: Sea) -> None:
     sea.refer("s3://near/d.bin")
     assert (sea.array[...] == 7).all()
     assert sea.near.fetches == [(1, 1, True)]
@@ -206,7 +206,7 @@ def test_a_changed_or_erased_source_is_an_error(sea: Sea) -> None:
     assert caught.value.key == "s3://near/d.bin" and caught.value.chunk == (2,)
 
 
-def test_one_that_is_gone_beside_others(sea: Sea) -> None:
+def test_a_missing_object_among_others(sea: Sea) -> None:
     sea.write(7, "e.bin")
     sea.refer([f"s3://near/{'de'[chunk % 2]}.bin" for chunk in range(CHUNKS)])
     sea.near.inner.erase("e.bin")
@@ -292,7 +292,7 @@ def test_prefixes_of_one_bucket_share_its_store() -> None:
 
 
 @given(st.binary(max_size=20))
-def test_what_is_expected_is_what_was_seen(version: bytes) -> None:
+def test_expected_versions_are_those_of_the_first_read(version: bytes) -> None:
     (place,) = open_containers({"s3://a/": CountingStore(MemoryStore())}).containers
     check = place.file_check("x", version, 3)
     expected = place.expected("x", check)

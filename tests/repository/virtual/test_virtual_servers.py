@@ -122,7 +122,7 @@ def test_the_keys_of_a_session_have_their_bytes(s3: S3, bucket: str) -> None:
     assert store.count() == 1
 
 
-def test_no_secret_is_kept_or_shown(s3: S3, bucket: str, tmp_path: Path) -> None:
+def test_secrets_are_neither_stored_nor_shown(s3: S3, bucket: str, tmp_path: Path) -> None:
     prefixes = {f"s3://{bucket}/": s3.store(bucket)}
     repo = filled(frazil.stores.LocalStore(tmp_path), prefixes, f"s3://{bucket}/in/d.bin")
     assert s3.secret not in repr(repo) + repr(repo.readonly_session()) + repr(repo._options)
@@ -250,7 +250,7 @@ def test_redirects_stay_below_the_prefixes(given: str, tmp_path: Path, web_serve
                 assert caught.value.key == f"{prefix}d.bin"
 
 
-def test_a_server_that_is_not_there(tmp_path: Path, web_server: WebServer) -> None:
+def test_a_missing_server(tmp_path: Path, web_server: WebServer) -> None:
     (tmp_path / "d.bin").write_bytes(DATA.tobytes())
     quick = {"retry_config": {"max_retries": 0}}
     with web_server(tmp_path) as url:

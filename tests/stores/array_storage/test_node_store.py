@@ -150,7 +150,7 @@ def test_a_changed_document_keeps_the_chunks() -> None:
         (array(4), ("a/c/0", b"chunk"), array(4, 4)),
     ],
 )
-def test_what_would_be_something_else(old: bytes, below: tuple[str, bytes], new: bytes) -> None:
+def test_writes_of_other_kinds_of_documents_are_refused(old: bytes, below: tuple[str, bytes], new: bytes) -> None:
     store = filled(a__zarr_json=old)
     store.set(*below)
     was = document_of(store, "a/zarr.json")
@@ -209,7 +209,7 @@ NO_KEYS = [
 
 @everywhere
 @pytest.mark.parametrize("key", NO_CHUNKS + NO_KEYS)
-def test_keys_that_there_are_not(key: str) -> None:
+def test_unknown_keys(key: str) -> None:
     store = filled(
         a__zarr_json=array(4), a__c__0=b"0", g__zarr_json=group(), e__zarr_json=array(0), s__zarr_json=array()
     )
@@ -283,7 +283,7 @@ class Counting(PlainNodes):
         return Counted(self.store, "", DefaultKeys("/"))
 
 
-def test_one_call_for_each_array() -> None:
+def test_chunks_of_an_array_are_fetched_in_one_call() -> None:
     nodes = Counting(MemoryStore())
     store = NodeStore(nodes, DEFAULT_REGISTRY)
     store.put_many(["a/zarr.json", "b/zarr.json"], pieces_of([array(9), array(9, 9)]), [ANY] * 2)

@@ -21,7 +21,7 @@ def keys(request: pytest.FixtureRequest) -> DraftKeys:
     return DraftKeys("/", request.param)
 
 
-def test_who_has_two_keys(keys: DraftKeys) -> None:
+def test_scalar_arrays_with_two_chunk_keys(keys: DraftKeys) -> None:
     store = MemoryStore()
     assert type(plain_chunks(store, "d/", keys, 0)) is ScalarChunk
     assert type(plain_chunks(store, "d/", keys, 1)) is PlainChunks

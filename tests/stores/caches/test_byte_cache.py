@@ -44,7 +44,7 @@ class Model:
 
 
 @given(STEPS)
-def test_what_is_remembered_is_bounded_and_the_least_used_goes_first(steps: list[tuple[str, str, int, str]]) -> None:
+def test_the_cache_is_bounded_and_drops_the_least_recently_used(steps: list[tuple[str, str, int, str]]) -> None:
     memory, model = ByteCache(LIMIT), Model()
     sections: dict[str, CacheSection[int]] = {
         label: CacheSection(memory, label, chunks=label == "z") for label in "xyz"

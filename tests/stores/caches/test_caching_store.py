@@ -115,7 +115,7 @@ def test_ranges_are_kept_and_the_rest_is_fetched() -> None:
     assert store.nbytes_kept == 100 + len("a") + 10 + len("b"), "parts of a part are not kept twice"
 
 
-def test_what_is_not_there_is_asked_for_again() -> None:
+def test_missing_keys_are_not_cached() -> None:
     inner, store = cached()
     assert store.get("new") is None
     inner.set("new", b"now")
@@ -212,7 +212,7 @@ def test_an_expected_version_is_fetched_again() -> None:
     assert list(store.fetch(["a"], columns((0, 0, 4)), expect=[ABSENT]).status) == [ABSENT_KEY]
 
 
-def test_what_was_answered_from_memory_can_be_held() -> None:
+def test_cached_answers_can_be_continued() -> None:
     inner, store = cached(validate=False)
     store.get_partial_values([("a", (0, 5))])
     fetched = store.fetch(["a"], columns((0, 1, 3)))

@@ -34,7 +34,9 @@ def filled() -> CountingStore:
 
 
 @given(st.lists(st.tuples(SPANS, st.booleans()), max_size=8), st.sampled_from([0, 700, 3000, 2**20]))
-def test_it_answers_as_the_store_does(steps: list[tuple[list[tuple[int, int, int]], bool]], limit: int) -> None:
+def test_cached_answers_equal_those_of_the_store(
+    steps: list[tuple[list[tuple[int, int, int]], bool]], limit: int
+) -> None:
     inner = filled()
     store, names = ChunkCache(inner, ByteCache(limit)), [*VALUES, "not there"]
     held = None
@@ -52,7 +54,7 @@ def test_it_answers_as_the_store_does(steps: list[tuple[list[tuple[int, int, int
         assert store.memory.nbytes <= limit
 
 
-def test_what_was_read_costs_no_request() -> None:
+def test_cached_chunks_cost_no_request() -> None:
     inner = filled()
     store = ChunkCache(inner, ByteCache(2**20))
     names, spans = ["a", "b"], columns((0, 0, 10), (0, 20, 10), (1, 5, 10))
@@ -72,7 +74,7 @@ def test_what_was_read_costs_no_request() -> None:
     assert [(done.operation, done.key) for done in inner.requests] == [("look up", "b")], "what was asked is asked"
 
 
-def test_no_more_is_held_than_is_counted() -> None:
+def test_memory_use_equals_the_counted_bytes() -> None:
     """A range cut from a larger answer does not keep that one alive."""
     inner = CountingStore(MemoryStore())
     inner.set("a", bytes(200_000))

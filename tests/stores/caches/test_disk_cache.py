@@ -62,7 +62,7 @@ class TestSmall(OnDisk):
 # --- what it caches and requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_never_changes_is_asked_once(folder: Path) -> None:
+def test_immutable_keys_are_fetched_once(folder: Path) -> None:
     inner = CountingStore(MemoryStore())
     inner.set("chunks/a", VALUE)
     inner.set("refs/b", VALUE)
@@ -81,7 +81,7 @@ def test_what_never_changes_is_asked_once(folder: Path) -> None:
     assert (store.hits, store.misses) == (3, 1)
 
 
-def test_what_may_change_is_compared(folder: Path) -> None:
+def test_mutable_keys_are_revalidated(folder: Path) -> None:
     inner = CountingStore(MemoryStore())
     inner.set("a", VALUE)
     assert over(inner, folder).get("a") == VALUE
@@ -288,13 +288,13 @@ def test_foreign_files_stay_and_other_folders_are_refused(tmp_path: Path, folder
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
-def test_limits_that_are_none(folder: Path, limit: Any) -> None:
+def test_invalid_limits_are_refused(folder: Path, limit: Any) -> None:
     with pytest.raises(InvalidInputError, match="limit of a cache"):
         cached(CountingStore(MemoryStore()), folder, limit)
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", b"bytes", 5])
-def test_folders_that_are_none(path: Any) -> None:
+def test_invalid_folders_are_refused(path: Any) -> None:
     with pytest.raises(InvalidInputError, match="a cache must be the path of a folder"):
         cached(CountingStore(MemoryStore()), path, None)
 
@@ -392,7 +392,7 @@ def test_a_fault_of_the_store_is_not_kept(folder: Path) -> None:
     assert store.get("chunks/a") == VALUE
 
 
-def test_it_pickles(tmp_path: Path, folder: Path) -> None:
+def test_disk_caches_pickle(tmp_path: Path, folder: Path) -> None:
     inner = CountingStore(LocalStore(tmp_path / "data"))
     inner.set("chunks/a", VALUE)
     store = over(inner, folder, unchanging=UNCHANGING, limit=1234567, small=7)
@@ -406,7 +406,7 @@ def test_it_pickles(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["a", "w"])
-def test_what_is_made_at_opening_is_read_through_the_cache_too(folder: Path, mode: Any) -> None:
+def test_stores_resolved_at_opening_use_the_cache(folder: Path, mode: Any) -> None:
     inner = CountingStore(MemoryStore())
     array = frazil.open_array(inner, mode, path="x/y", shape=(300, 300), dtype="f8", chunks=(100, 100), cache=folder)
     array[...] = np.random.default_rng(1).random((300, 300))

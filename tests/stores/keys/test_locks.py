@@ -35,7 +35,7 @@ def test_a_key_is_busy_while_it_is_written() -> None:
     assert guard.versions(["a"]) == [guard.version("a")]
 
 
-def test_what_was_not_written_keeps_its_version() -> None:
+def test_failed_writes_keep_the_version() -> None:
     guard = Guard()
     before = guard.version("a")
     with guard.writing(["a", "b"]) as fresh:

@@ -194,7 +194,7 @@ def has_unnamed_files(path: Path) -> bool:
     return True
 
 
-def test_nothing_else_is_seen_in_the_folder(tmp_path: Path) -> None:
+def test_temporary_files_are_never_visible(tmp_path: Path) -> None:
     if not has_unnamed_files(tmp_path):
         pytest.skip("the disk has no files without a name")
     (tmp_path / "d").mkdir()
@@ -387,7 +387,7 @@ def test_a_file_that_cannot_be_synced_gets_no_name(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "d") == ["b"]
 
 
-def test_what_is_in_the_way(tmp_path: Path) -> None:
+def test_conflicting_paths_are_refused(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
     outside = tmp_path / "outside"
     outside.mkdir()

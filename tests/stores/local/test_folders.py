@@ -94,7 +94,7 @@ def test_clearing(keys: set[str], data: st.DataObject) -> None:
             assert os.listdir(root) == []
 
 
-def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+def test_descriptors_are_closed(tmp_path: Path) -> None:
     (tmp_path / "a/b/c").mkdir(parents=True)
     (tmp_path / "a/b/c/key").write_bytes(b"")
     root = os.open(tmp_path, os.O_RDONLY)

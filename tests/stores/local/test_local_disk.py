@@ -202,7 +202,7 @@ def test_other_things_are_no_keys(store: LocalStore) -> None:
     assert store.get("empty") is None
 
 
-def test_what_a_crash_leaves_is_hidden(store: LocalStore) -> None:
+def test_leftovers_of_a_crash_are_hidden(store: LocalStore) -> None:
     store.set("a/b", b"1")
     for key in ("a/b", "a/c", "d", "e/f/g"):
         path_of(store, key).parent.mkdir(parents=True, exist_ok=True)

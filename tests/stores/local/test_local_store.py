@@ -55,7 +55,7 @@ def path_of(store: LocalStore, key: str) -> Path:
 # --- the root ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_root_that_is_not_there(store: LocalStore) -> None:
+def test_a_missing_root(store: LocalStore) -> None:
     assert store.get("a") is None
     assert store.list() == store.list_prefix("a/") == []
     assert store.list_dir("") == ([], [])

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> LocalStore:
     return store
 
 
-def test_what_is_written_is_as_old_as_its_contents(store: LocalStore, tmp_path: Path) -> None:
+def test_written_files_get_the_mtime_of_their_content(store: LocalStore, tmp_path: Path) -> None:
     os.utime(tmp_path / KEY, ns=OLD)
     for local in (store, read_only(store)):
         written = written_at(local, [KEY, "nothing"])

@@ -77,7 +77,7 @@ def test_pieces_from_buffers_and_files(folder: Folder) -> None:
 
 @pytest.mark.parametrize("row", [(0, 0, 6), (0, 6, 0), (1, 0, 1), (-1, 2, 2), (-1, -4, -1), (_kernel.MISSING, 0, 0)])
 @pytest.mark.parametrize("kept_open", [False, True])
-def test_a_piece_that_is_not_there_changes_nothing(folder: Folder, row: tuple[int, int, int], kept_open: bool) -> None:
+def test_a_missing_piece_changes_nothing(folder: Folder, row: tuple[int, int, int], kept_open: bool) -> None:
     folder.publish({"a": b"value"})
     before = folder.version("a")
     files = _kernel.open_files(folder.fd, ["a", "nothing"], np.empty((2, 4), np.int64) if kept_open else None)
@@ -220,7 +220,7 @@ def test_links_are_neither_followed_nor_replaced(folder: Folder) -> None:
     assert (folder.path / "file").is_symlink()
 
 
-def test_what_is_no_file_is_left_alone(folder: Folder) -> None:
+def test_paths_other_than_files_are_not_replaced(folder: Folder) -> None:
     os.mkfifo(folder.path / "fifo")
     os.mkfifo(folder.path / "other.__lock")
     assert folder.publish({"fifo": b""})[0][0] == errno.ENXIO
@@ -324,7 +324,7 @@ def test_a_held_lock_is_waited_for(folder: Folder) -> None:
     assert folder.names() == {"a", "c"}
 
 
-def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
+def test_permanent_errors_are_not_retried(folder: Folder) -> None:
     [[_, *version]] = folder.publish({"a": b"0"})
     with locked(folder.path / "a.__lock"):
         assert folder.publish({"a": b"1"}, [b""]) == [[-1, *version]]
@@ -386,7 +386,7 @@ WRITES: dict[str, Callable[[LocalStore, str], object]] = {
 
 @pytest.mark.parametrize("way", WRITES)
 @pytest.mark.parametrize("sync", [False, True])
-def test_no_write_creates_names_that_the_next_one_refuses(tmp_path: Path, way: str, sync: bool) -> None:
+def test_writes_create_only_valid_names(tmp_path: Path, way: str, sync: bool) -> None:
     """Longer names than those of locks could never be erased, and a link or a device of the user would be lost."""
     (tmp_path / "outside").write_bytes(b"outside")
     store = LocalStore(tmp_path / "root", sync=sync)

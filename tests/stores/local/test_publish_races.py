@@ -90,7 +90,7 @@ def test_readers_see_whole_values_while_files_are_replaced(tmp_path: Path) -> No
     assert folder.names() == {"key"}
 
 
-def test_no_update_is_lost_by_processes_and_threads(tmp_path: Path) -> None:
+def test_concurrent_processes_and_threads_lose_no_update(tmp_path: Path) -> None:
     processes, threads, times = 8, 16, 4
 
     def count() -> None:
@@ -123,7 +123,7 @@ def test_conditions_hold_without_the_old_file_being_held(tmp_path: Path) -> None
     assert LocalStore(tmp_path).get("counter") == b"%08d" % (processes * times)
 
 
-def test_one_of_many_creates_and_one_erases(tmp_path: Path) -> None:
+def test_exactly_one_of_many_creates_and_one_erases(tmp_path: Path) -> None:
     processes = 8
     log = Folder(tmp_path / "log")
 
@@ -206,7 +206,7 @@ def start_tensorstore(script: str, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", script, *words])
 
 
-def test_no_update_is_lost_beside_tensorstore(tmp_path: Path) -> None:
+def test_concurrent_tensorstore_writers_lose_no_update(tmp_path: Path) -> None:
     LocalStore(tmp_path).set("counter", b"%08d" % 0)
     others = [start_tensorstore(COUNT, str(tmp_path), "25") for _ in range(2)]
 

@@ -94,7 +94,7 @@ def test_a_role_that_is_assumed(home: Path, s3: S3, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("with_boto3")
-def test_what_is_given_or_in_the_environment_counts_more(home: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_and_environment_override_profiles(home: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / ".aws/config").write_text("[default]\ncredential_process = /nowhere/at/all\nregion = far-1\n")
     assert s3.store().list() == []
     for name, value in s3.environment().items():

@@ -144,7 +144,7 @@ def test_pages_without_an_end_are_an_error(keys: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"<ListBucketResult><Contents><Key>\xff", b"", b"{}"])
-def test_a_list_that_is_none(body: bytes) -> None:
+def test_an_invalid_list(body: bytes) -> None:
     with answering(lambda path: body) as url:
         store = store_at(url)
         for call in (store.list, lambda: store.list_dir("")):
@@ -246,7 +246,7 @@ def test_a_listing_costs_one_request_for_each_page_of_the_server() -> None:
 
 
 @pytest.mark.parametrize("count", [2_500, 20_000])
-def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
+def test_stored_sizes_of_an_array_cost_only_the_listing(count: int) -> None:
     model = MemoryStore()
     frazil.create_array(model, shape=(count,), dtype="u1", chunks=(1,), codecs=["bytes"])
     document = model.get("zarr.json")

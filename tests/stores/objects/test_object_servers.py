@@ -110,7 +110,7 @@ class TestWeb(StoreReadingTests):
     def make_store(self) -> Store:
         return self.filled_with({})
 
-    def test_nothing_is_written(self) -> None:
+    def test_failed_writes_store_nothing(self) -> None:
         store = self.filled(a=b"1")
         assert not store.capabilities.writable
         for call in (lambda: store.set("a", b"2"), lambda: store.erase("a"), lambda: store.create("b", b"")):
@@ -149,7 +149,7 @@ def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
         assert store.list() == ["copy"], "what broke off is not there"
 
 
-def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
+def test_unsupported_requests_are_not_repeated(s3: S3) -> None:
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT .", "501", None)
         store = s3.store(endpoint=proxy.url)

@@ -82,7 +82,7 @@ def test_an_emptied_shard_is_replaced_and_not_erased() -> None:
         "az://",
     ],
 )
-def test_urls_that_make_no_sense(url: str) -> None:
+def test_invalid_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         resolve(url)
     assert "secret" not in str(caught.value)
@@ -93,7 +93,7 @@ def test_ports_are_no_secrets(url: str) -> None:
     assert resolve(url)[0].url == url  # type: ignore[attr-defined]
 
 
-def test_options_that_make_no_sense() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="nonsense"):
         ObjectStore("s3://bucket", nonsense="1")
     with pytest.raises(InvalidInputError, match="client_options"):
@@ -110,7 +110,7 @@ def test_options_that_make_no_sense() -> None:
         ObjectStore("s3://bucket", requests_in_flight=0)
 
 
-def test_no_secret_is_shown_and_all_is_pickled() -> None:
+def test_repr_hides_secrets_and_pickles_keep_all_options() -> None:
     store = ObjectStore(
         "s3://bucket/a/b", access_key_id="known", secret_access_key="secret", region="here", requests_in_flight=3
     )
@@ -290,7 +290,7 @@ def test_a_fork_must_open_it_again() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc", "me:secret@host"])
-def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_endpoint(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match="endpoint is not a URL") as caught:
         ObjectStore("s3://bucket/x", endpoint=endpoint)
     assert "secret" not in str(caught.value).partition("Hint")[0]
@@ -368,7 +368,7 @@ def test_a_key_that_may_not_be_erased_is_an_error() -> None:
         assert "credentials" in f"{caught.value.hint}"
 
 
-def test_nothing_is_erased_by_a_404_that_is_about_no_key() -> None:
+def test_a_404_for_a_missing_bucket_is_an_error_of_erase() -> None:
     """As of a proxy: the objects are there."""
     there = answer(200, b"", ETag='"1"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
     with scripted(lambda request: [answer(404, b"no") if request.method == "POST" else there]) as server:

@@ -54,7 +54,7 @@ def test_lengths_that_no_memory_has(start: int, length: int) -> None:
     assert caught.value.key == "a"
 
 
-def test_what_has_no_ranges_is_no_object_store() -> None:
+def test_servers_without_ranges_are_refused() -> None:
     """Nor is an unrequested part taken for the whole object, as every request is for a part."""
     with scripted(lambda request: endless(answer(200, **HEADERS, Content_Length=HUGE))) as server:
         with pytest.raises(StoreError):
@@ -154,7 +154,7 @@ def test_a_head_that_fails_makes_nothing_absent(get: bytes, status: int) -> None
         answer(400, b"<Error><Code>InvalidRequest</Code></Error>"),
     ],
 )
-def test_no_other_refusal_is_followed_by_a_head(get: bytes) -> None:
+def test_other_refusals_send_no_head_request(get: bytes) -> None:
     with scripted(heads(get, answer(200, **{**HEADERS, "Content_Length": 100}))) as server:
         with pytest.raises(StoreError):
             bucket(server.url).exists("a")

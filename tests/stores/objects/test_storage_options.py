@@ -40,6 +40,6 @@ def test_options_of_other_stores_are_their_own() -> None:
     [("a.zarr", {"anon": True}), ("memory://a", {"anon": True}), ("s3://b", {"anon": 1}), ("s3://b", [1]), ("s3://b", {1: 2}),
      ("s3://b", {"client_kwargs": 5}), ("s3://b", {"client_kwargs": {"verify": False}})],
 )  # fmt: skip
-def test_what_is_refused(location: str, options: object) -> None:
+def test_invalid_storage_options_are_refused(location: str, options: object) -> None:
     with pytest.raises(InvalidInputError):
         frazil.open(location, storage_options=options)  # type: ignore[arg-type] # which is the point

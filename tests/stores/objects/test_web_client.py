@@ -57,7 +57,7 @@ def test_a_server_that_asks_to_wait_longer_than_the_policy_allows(pauses: list[f
 
 
 @given(st.one_of(st.text(max_size=40), st.sampled_from(["-5", "1e3", "0", "Mon, 99 Jan 2024 00:00:00 GMT", "9" * 30])))
-def test_what_is_no_time_asks_for_nothing(text: str) -> None:
+def test_invalid_retry_after_values_are_ignored(text: str) -> None:
     wait = _retry_after({"retry-after": text})
     assert wait >= 0
     assert wait == 0 or text.strip().isdecimal() or http_time(text) is not None

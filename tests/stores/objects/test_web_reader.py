@@ -170,7 +170,7 @@ def test_a_large_object_is_read_whole_where_its_user_asks() -> None:
         b"",
     ],
 )
-def test_answers_that_are_none(head: bytes) -> None:
+def test_invalid_answers(head: bytes) -> None:
     with scripted(lambda _: [head]) as server:
         refused(ObjectStore(server.url, **QUICK))
 
@@ -466,7 +466,7 @@ def test_a_proxy_that_does_not_answer() -> None:
     assert "secret" not in f"{error}"
 
 
-def test_options_that_make_no_sense() -> None:
+def test_invalid_options_are_refused() -> None:
     for options in ({"timeout": "soon"}, {"read_timeout": 5}, {"default_headers": {"a": "b\r\nc: d"}}):
         with pytest.raises(frazil.errors.InvalidInputError):
             ObjectStore("http://127.0.0.1:9", client_options=options)

@@ -207,7 +207,7 @@ def test_a_mapping_that_cannot_be_changed_is_read_only() -> None:
 
 
 @pytest.mark.rule("D61")
-def test_what_a_subset_cannot_do_is_refused() -> None:
+def test_operations_without_fallback_are_refused() -> None:
     table = Table()
     only_set = adapt(SimpleNamespace(set=table.set))
     only_set.set("a", b"1")
@@ -258,7 +258,7 @@ def test_names() -> None:
 # --- writers elsewhere -------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_replaced_elsewhere_is_stale() -> None:
+def test_values_replaced_elsewhere_are_stale() -> None:
     for names in (("get_partial_values", "size"), ("get_partial_values",)):
         table = Table()
         table.set("a", b"0123456789")

@@ -182,7 +182,7 @@ def test_whole_values_of_partial_ones_are_cut() -> None:
 
 
 @pytest.mark.rule("D65", "D66")
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_invalid_ranges_are_refused() -> None:
     table = Table()
     store = adapt(SimpleNamespace(get=table.get, set_partial_values=table.set_partial_values))
     store.set("a", b"12345")
@@ -314,7 +314,7 @@ def test_errors_that_mean_a_missing_key(error: Callable[[str], Exception]) -> No
     store.erase_values(["a", "b"])
 
 
-def test_one_missing_key_does_not_hide_the_others() -> None:
+def test_a_missing_key_does_not_hide_others() -> None:
     table = Table()
     table.set("a", b"12")
 

@@ -91,7 +91,7 @@ def test_folders_are_made_where_files_need_them(tmp_path: Path) -> None:
     assert frazil.open_array(tmp_path / "x", path="a/b")[2] == 2
 
 
-def test_what_is_no_location() -> None:
+def test_invalid_fsspec_locations_are_refused() -> None:
     files = fsspec.filesystem("memory")
     for wrong in (files, (files, ""), (files, 3), (files, None)):
         with pytest.raises(InvalidInputError, match="together with a path"):

@@ -157,7 +157,7 @@ def test_read_only_stores(tmp_path: Path) -> None:
     assert frazil.open_array(store.with_read_only(True), path="a")[1] == 1
 
 
-def test_one_store_in_two_places_is_the_same_place() -> None:
+def test_equal_zarr_stores_are_one_location() -> None:
     store = ZarrMemoryStore()
     frazil.create_array(store, path="a", data=np.arange(3))
     with pytest.raises(InvalidInputError, match="the same location"):

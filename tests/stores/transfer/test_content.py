@@ -127,7 +127,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
     assert caught.value.key == "a"
 
 
-def test_what_was_not_opened_is_not_read() -> None:
+def test_unopened_values_are_not_read() -> None:
     fetched = Fetched(Sources(None, ()), [UNKNOWN], [None], np.array([-1]), columns((MISSING, 0, 0)))
     with pytest.raises(StoreError, match="single_read"):
         read_values(fetched, ["a"], columns((0, 0, -1)))

@@ -84,7 +84,7 @@ def test_neighbours_cost_one_request(count: int) -> None:
     assert read_values(again, names, requested) == expected
 
 
-def test_what_is_not_there_is_missing_in_every_row() -> None:
+def test_spans_of_missing_objects_are_missing() -> None:
     store = CountingStore(MemoryStore())
     requested = np.array([(0, 0, 1), (0, 1, 1)], np.int64)
     assert read_values(fetch_spans(store, ["none"], requested), ["none"], requested) == [None, None]

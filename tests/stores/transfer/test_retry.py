@@ -28,12 +28,12 @@ def test_the_first_attempt_does_not_wait_and_pauses_grow(pauses: list[float]) ->
         assert longest / 2 <= pause <= longest
 
 
-def test_one_attempt_has_no_pause(pauses: list[float]) -> None:
+def test_a_single_attempt_has_no_pause(pauses: list[float]) -> None:
     assert list(attempts(Backoff(1))) == [0]
     assert pauses == []
 
 
-def test_no_attempt_begins_when_the_time_is_over(pauses: list[float]) -> None:
+def test_attempts_end_at_the_deadline(pauses: list[float]) -> None:
     count = len(list(attempts(Backoff(1000, 1.0, 1.0, 10.0))))
     assert 10 < count < 24
     assert sum(pauses[:-1]) <= 10.0 < sum(pauses)
@@ -47,7 +47,7 @@ def test_a_pause_is_as_long_as_the_other_side_asks(pauses: list[float]) -> None:
     assert 2.0 <= pauses[2] <= 4.0
 
 
-def test_no_attempt_follows_a_pause_beyond_the_end(pauses: list[float]) -> None:
+def test_pauses_do_not_exceed_the_deadline(pauses: list[float]) -> None:
     asked = iter([8.0, 8.0])
     assert list(attempts(Backoff(10, 1.0, 1.0, 10.0), lambda: next(asked))) == [0, 1]
     assert pauses == [8.0]

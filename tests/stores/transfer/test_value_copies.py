@@ -102,7 +102,7 @@ class Watching(WrappedStore):
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_what_is_larger_than_memory_comes_in_pieces(tmp_path: Path, local: bool) -> None:
+def test_large_values_are_copied_in_pieces(tmp_path: Path, local: bool) -> None:
     value = np.random.default_rng(1).bytes(5_000_000)
     memory = MemoryStore()
     memory.set("large", value)
@@ -175,7 +175,7 @@ class Living(WrappedStore):
         self.now -= nbytes
 
 
-def test_what_was_fetched_is_let_go_before_more_is_fetched(tmp_path: Path) -> None:
+def test_fetched_bytes_are_released_before_the_next_fetch(tmp_path: Path) -> None:
     limit = 2**22
     source = Living(MemoryStore())
     names = ["large 1", "large 2", "small", "tiny"]
@@ -262,7 +262,7 @@ def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     assert store.get("a") == b"old"
 
 
-def test_what_is_no_file_is_no_value_and_errors_name_the_key(tmp_path: Path) -> None:
+def test_folders_are_not_values_and_errors_name_the_key(tmp_path: Path) -> None:
     source, target = LocalStore(tmp_path / "a"), LocalStore(tmp_path / "b")
     source.set("a", b"1")
     source.set("f/g", b"2")

@@ -49,7 +49,7 @@ def test_reading_is_the_index_and_the_chunk() -> None:
 
 
 @pytest.mark.parametrize("key", ["d/c0/3", "d/c7/7"])
-def test_what_is_not_there_is_one_request(key: str) -> None:
+def test_missing_shards_cost_one_request(key: str) -> None:
     inner, store = below()
     assert store.get(key) is None
     assert inner.count() == 1
@@ -125,7 +125,7 @@ def test_old_bytes_of_files_are_copied_by_the_system(tmp_path: Path) -> None:
     assert [store.get(f"d/c{key}") for key in ("0/0", "0/1", "1/0")] == [b"0123456789", b"new", b"0123456789"]
 
 
-def test_bad_partial_values_of_many_shards_touch_nothing() -> None:
+def test_bad_partial_values_of_many_shards_change_nothing() -> None:
     inner = CountingStore(MemoryStore())
     store = ShardingStore(inner, "d/", DraftKeys(), [1, 1])
     items = [(f"d/c{i}/0", 0, b"x") for i in range(140)]

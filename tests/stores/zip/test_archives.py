@@ -243,7 +243,7 @@ def test_objects_of_buckets(tmp_path: Path) -> None:
 # --- refusals --------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_archive(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.zip").mkdir()
     (tmp_path / "text.zip").write_bytes(b"text")
     for wrong in ("", "a/", 5, b"a", "a\0b"):
@@ -260,7 +260,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
         frazil.copy(tmp_path / "d", tmp_path / "d/x.zip")
 
 
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
+def test_archives_have_one_writer_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     ZipStore(path).set("a", b"old")
     with ZipStore(path) as first:

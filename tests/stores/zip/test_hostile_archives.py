@@ -115,7 +115,7 @@ def test_refused_by_its_header(raw: bytes, problem: str) -> None:
     assert store.get("b/c") == PLAIN["b/c"], "others can be read"
 
 
-def test_what_is_inflated_is_what_the_directory_says() -> None:
+def test_inflated_bytes_must_match_the_directory() -> None:
     for size in (9_999, 10_001, 5):
         store = opened(patched(PACKED, (CENTRAL, 24, "I", size), (LOCAL, 22, "I", size)))
         with pytest.raises(FormatError, match="does not have"):

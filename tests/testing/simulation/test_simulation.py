@@ -138,6 +138,6 @@ def test_a_disk_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert found
 
 
-def test_what_is_left_out_is_known() -> None:
+def test_excluded_parts_must_exist() -> None:
     with pytest.raises(ValueError, match="no 'wind' in a simulation"):
         Simulation(1, without=["wind"])

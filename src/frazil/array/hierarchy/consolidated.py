@@ -146,8 +146,8 @@ def _read(location: NodeLocation, group: GroupMetadata) -> dict[str, Json] | Non
 
 
 def documents_below(location: NodeLocation, most: int | None = None) -> dict[str, Json] | None:
-    """Copies of the documents of all nodes below a group as they are stored now, by whole path, level by level, each sorted. For each level one listing of each group and
-    one batch of requests for its documents. None where there are more than `most`.
+    """Copies of the documents of all nodes below a group as they are stored now, by whole path, level by level, each sorted. For each level one listing of each
+    group and one batch of requests for its documents. None where there are more than `most`.
 
     Raises StoreError where the store cannot list, MetadataError for a document that is not a JSON object."""
     names, found, groups = _dialect(location).document_names(), dict[str, Json](), [location.path]

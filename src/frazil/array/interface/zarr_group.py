@@ -143,12 +143,13 @@ class ZarrGroup(ZarrNode):
     ) -> Iterator[tuple[str, Array | ParentT]]:
         """Creates many nodes. Returns their paths and the new nodes.
 
-        nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
+        nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of
+               zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
         groups, arrays = self._planned_hierarchy(nodes)  # before anything is created
         created: dict[str, Array | ParentT] = {}
-        for path, given in groups.items():
-            created[path] = self.create_group(path, overwrite=overwrite, **given)  # type: ignore[arg-type]
+        for path, group_arguments in groups.items():
+            created[path] = self.create_group(path, overwrite=overwrite, **group_arguments)  # type: ignore[arg-type]
         created.update(self.create_arrays(arrays, overwrite=overwrite))
         return iter([(path, created[path]) for path in nodes])
 

@@ -22,7 +22,8 @@ class Source(Record):
     """The source of the values of a write.
 
     kernel   Scheduler.kernel
-    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
+    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or
+             written
     encoded  instead of values
     keep_fill  chunks that are all fill value are stored like others"""
 

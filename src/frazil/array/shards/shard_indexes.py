@@ -25,7 +25,7 @@ class IndexTables(Record):
     """The indexes of g shards that were read together. It never changes.
 
     tables    int64[g, total, 2]
-    versions  of the shards: int64[g, 3] (inode, size, time of change in ns) of files on a local disk; bytes of any other; None: they are the same for ever"""
+    versions  of the shards: int64[g, 3] (inode, size, time of change in ns) of files on a local disk; bytes of any other; None: they are always the same"""
 
     tables: Columns
     versions: Columns | Sequence[Version | None] | None

@@ -46,7 +46,8 @@ def options_below(group: ShardOptions, inner_order: object, shard_writes: object
 
 
 def check_location(options: ShardOptions, store: Store, transformed: bool, path: str) -> None:
-    """Raises InvalidInputError where the store does not allow shards to be changed in place. transformed: whether there are storage transformers, or a repository"""
+    """Raises InvalidInputError where the store does not allow shards to be changed in place. transformed: whether there are storage transformers, or a
+    repository"""
     option = f'shard_writes="{options.shard_writes}"'
     if options.shard_writes == "rewrite":
         return

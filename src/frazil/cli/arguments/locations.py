@@ -116,7 +116,8 @@ def in_repository(location: str) -> Named | None:
 
 
 def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
-    """The hierarchy at LOCATION[@REF] as something to read keys of: for a repository its store at this point, else the location itself. Raises NotFoundError."""
+    """The hierarchy at LOCATION[@REF] as something to read keys of: for a repository its store at this point, else the location itself. Raises
+    NotFoundError."""
     named = in_repository(location)
     if named is None:
         return location
@@ -128,7 +129,8 @@ def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
 
 
 def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession | None:
-    """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
+    """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises
+    NotFoundError."""
     named = split_reference(location) or (at_main(location) if has_nothing(location) else None)
     if named is None:
         return None
@@ -181,7 +183,8 @@ def is_in_repository(location: str) -> bool:
 
 
 def at_main(location: str) -> Named | None:
-    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. A plain node at the location has priority (`open_node`)."""
+    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. A plain node at the location has priority
+    (`open_node`)."""
     if has_repository(location):
         return Named(location, MAIN, "")
     for left, right in cuts(location.rstrip("/"), "/"):

@@ -1,4 +1,5 @@
-"""Parses the text of a selection for the command line: the part between the brackets in Python. Nothing is evaluated; indexing checks whether it fits an array."""
+"""Parses the text of a selection for the command line: the part between the brackets in Python. Nothing is evaluated; indexing checks whether it fits an
+array."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ class _Cast(Record):
         return rounded
 
     def _moved(self, rounded: Array, widened: Floats, exact: Floats, ends: tuple[float, float]) -> Array:
-        """Numbers that were rounded to a neighbour, rounded in the requested direction. widened, exact: the rounded and the original numbers, in a type that holds
-        both."""
+        """Numbers that were rounded to a neighbour, rounded in the requested direction. widened, exact: the rounded and the original numbers, in a type that
+        holds both."""
         down, up = (np.array(end).astype(rounded.dtype) for end in ends)
         other = np.where(widened < exact, np.nextafter(rounded, up), np.nextafter(rounded, down))
         beside = other.astype(np.float64).astype(exact.dtype)

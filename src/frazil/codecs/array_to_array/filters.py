@@ -99,21 +99,21 @@ class Delta(Filter):
         check_conversion(self.astype, self.dtype, "dtype")
 
     def stored(self, elements: Array) -> Array:
-        made = np.empty(elements.shape, native(self.astype))
-        made[:1] = elements[:1]
-        made[1:] = np.diff(elements)
-        exact = made.dtype == elements.dtype or elements.dtype.kind not in "iu"
-        if not exact and self.loaded(made).tobytes() != elements.tobytes():
+        deltas = np.empty(elements.shape, native(self.astype))
+        deltas[:1] = elements[:1]
+        deltas[1:] = np.diff(elements)
+        exact = deltas.dtype == elements.dtype or elements.dtype.kind not in "iu"
+        if not exact and self.loaded(deltas).tobytes() != elements.tobytes():
             raise InvalidInputError(
                 f"codec {self.name}: differences of {self.dtype} do not fit into {self.astype}",
                 hint="use a larger astype",
             )
-        return made
+        return deltas
 
     def loaded(self, stored: Array) -> Array:
-        made = np.empty(stored.size, native(self.dtype))
-        np.cumsum(stored, out=made)
-        return made
+        elements = np.empty(stored.size, native(self.dtype))
+        np.cumsum(stored, out=elements)
+        return elements
 
 
 class FixedScaleOffset(Filter):

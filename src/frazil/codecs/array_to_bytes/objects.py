@@ -1,5 +1,5 @@
-"""The codecs of object arrays of Zarr v2: `json2`, `msgpack2` and `pickle` of numcodecs. A chunk is one document: the elements, nested by the shape of the chunk, then
-the dtype and the shape.
+"""The codecs of object arrays of Zarr v2: `json2`, `msgpack2` and `pickle` of numcodecs. A chunk is one document: the elements, nested by the shape of the
+chunk, then the dtype and the shape.
 
 The data type is in metadata/types/objects.py. `pickle` is in no registry, because loading a pickle runs code that its author chose. Users who trust the author
 add it: `registry.with_codec(Pickle)`. Even then elements have the types of the other two codecs: text, bytes, numbers, lists and dicts."""
@@ -87,7 +87,8 @@ class _Document(_Objects):
 
 
 class Json2(_Document):
-    """json2: JSON text, which may contain NaN and Infinity without quotes. The members are the arguments of numcodecs.JSON, which are those of Python's json."""
+    """json2: JSON text, which may contain NaN and Infinity without quotes. The members are the arguments of numcodecs.JSON, which are those of Python's
+    json."""
 
     __slots__ = ("_members", "encoding")
     name: ClassVar[str] = "numcodecs.json2"
@@ -126,8 +127,8 @@ class Json2(_Document):
 
 
 class MsgPack2(_Document):
-    """msgpack2: MessagePack. raw: text was written as bytes, and is read as bytes; use_single_float, use_bin_type: options of numcodecs' writer. Here floats have
-    64 bits, and bytes are written as bytes."""
+    """msgpack2: MessagePack. raw: text was written as bytes, and is read as bytes; use_single_float, use_bin_type: options of numcodecs' writer. Here floats
+    have 64 bits, and bytes are written as bytes."""
 
     __slots__ = ("raw", "use_bin_type", "use_single_float")
     name: ClassVar[str] = "numcodecs.msgpack2"

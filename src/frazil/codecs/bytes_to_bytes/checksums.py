@@ -70,7 +70,8 @@ class Adler32(_Checksum):
 
 
 class JenkinsLookup3(_Checksum):
-    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package numcodecs."""
+    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package
+    numcodecs."""
 
     __slots__ = ("initval", "prefix")
     name: ClassVar[str] = "numcodecs.jenkins_lookup3"
@@ -104,7 +105,8 @@ class NumcodecsCrc32c(_Checksum):
 
 
 class Fletcher32(BytesToBytes):
-    """Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks; always at the end. The last of an odd number of bytes is the high byte of a word; the sum without it, which zarrs writes, is accepted too."""
+    """Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks; always at the end. The last of an odd number of bytes is the high byte
+    of a word; the sum without it, which zarrs writes, is accepted too."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.fletcher32"

@@ -52,8 +52,7 @@ Parts = tuple[list[tuple[ArrayToArray, str]], tuple[ArrayToBytes, str], list[tup
 def split(codecs: Sequence[Codec], path: str) -> Parts:
     """The three parts of a chain, each codec with its path in the document.
 
-    Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order
-    (Zarr v3.1 core, Codecs)."""
+    Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order (Zarr v3.1 core, Codecs)."""
     parts: list[list[tuple[Codec, str]]] = [[], [], []]
     for i, codec in enumerate(codecs):
         kind = codec._part

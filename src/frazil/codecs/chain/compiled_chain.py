@@ -67,8 +67,8 @@ class InnerChunk(Record):
 
 
 class Chain(Record):
-    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel alone can read chunks, from the outermost index
-    to the inner chunk"""
+    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel alone can read chunks, from the outermost
+    index to the inner chunk"""
 
     levels: tuple[Level, ...]
     inner_chunk: InnerChunk

@@ -74,8 +74,9 @@ def store(
     """Writes dask arrays, on any scheduler of dask. Into a repository it is one transaction: nothing is visible before everything is written.
 
     arrays   one dask array, or several;  targets: for each an Array opened for writing, or with `into` the path of one
-    into     the repository or session of the targets. A repository: everything is committed to `branch` at the end, with `message`, `metadata` and `rebase` as for
-             Session.commit; the id of the snapshot is returned. A session, or targets that are arrays of one: the session has the changes then, for its owner to commit.
+    into     the repository or session of the targets. A repository: everything is committed to `branch` at the end, with `message`, `metadata` and `rebase` as
+             for Session.commit; the id of the snapshot is returned. A session, or targets that are arrays of one: the session has the changes then, for its
+             owner to commit.
              None: targets in plain stores, where each shard is visible as soon as it is written
     regions  tuples of slices: the region of each array in its target; None: the whole target
     rechunk  whether dask rechunks chunks that are not aligned with shards of the target (chunks, if it has none); if not, they are an error
@@ -83,7 +84,8 @@ def store(
     options  for dask's compute: scheduler=, retries=, ...
     No two tasks write the same shard, not even at the edges of regions. A repeated task does no harm. If the computation fails, its error is raised, and
     repository and session are as before.
-    Raises InvalidInputError, SelectionError for shapes and regions that do not fit, ReadOnlyError, NotFoundError, and the errors of Session.merge and commit."""
+    Raises InvalidInputError, SelectionError for shapes and regions that do not fit, ReadOnlyError, NotFoundError, and the errors of Session.merge and
+    commit."""
     _dask()
     if not isinstance(into, Repository | Session | None):
         raise InvalidInputError(f"into is {into!r}; it must be a Repository or a Session")

@@ -118,8 +118,8 @@ _LEAST: Final = 1
 def reading_chunks(
     shape: Sequence[int], write_chunk: Sequence[int], inner: Sequence[int], itemsize: int, limit: int
 ) -> tuple[int, ...]:
-    """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or if one is too large, a part of it that divides it evenly, along the
-    first dimensions first. An inner chunk is never divided.
+    """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or if one is too large, a part of it that divides it evenly, along
+    the first dimensions first. An inner chunk is never divided.
 
     unit   extents of a shard, or of a chunk if there are none;  inner: of a chunk"""
     extents = [min(length, part) for length, part in zip(shape, write_chunk, strict=True)]

@@ -53,7 +53,8 @@ class Shared:
 
 
 class BlockTarget:
-    """The target of the blocks of one source. array: in a plain store; path: of the array in a session; bounds: the beginnings of blocks and the end of the last one"""
+    """The target of the blocks of one source. array: in a plain store; path: of the array in a session; bounds: the beginnings of blocks and the end of the
+    last one"""
 
     __slots__ = ("array", "bounds", "path", "starts")
 

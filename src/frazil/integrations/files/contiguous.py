@@ -18,7 +18,8 @@ _MOST_COPIED_BYTES: Final = 2**24  # of chunks that are passed on as bytes becau
 
 
 class Layout(Record):
-    """The place of an array in a file. Along the first dimension of a record variable, elements are `stride` bytes apart; all the rest is one run, in C order."""
+    """The place of an array in a file. Along the first dimension of a record variable, elements are `stride` bytes apart; all the rest is one run, in C
+    order."""
 
     shape: tuple[int, ...]
     itemsize: int

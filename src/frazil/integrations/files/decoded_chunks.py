@@ -77,7 +77,8 @@ class DecodedChunks:
     """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
 
     def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack, ended: Event) -> None:
-        """files: closes the files that are opened. ended: set when no more chunks are needed; then reads fail, so that a thread that reads many of them ends."""
+        """files: closes the files that are opened. ended: set when no more chunks are needed; then reads fail, so that a thread that reads many of them
+        ends."""
         memory = MemoryStore()
         create_group(memory).create_arrays(
             {
@@ -122,7 +123,8 @@ class DecodedChunks:
             return self._last[1]
 
     def spool(self, path: str) -> None:
-        """Keeps the chunks of an array in a temporary file until another array is read, so that each is decoded once: for a copy that reads them several times."""
+        """Keeps the chunks of an array in a temporary file until another array is read, so that each is decoded once: for a copy that reads them several
+        times."""
         if path in self._arrays and self._arrays[path].chunked:
             with self._lock:
                 self._switch(path)

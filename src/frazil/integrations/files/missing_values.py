@@ -1,7 +1,7 @@
 """Missing values in a variable's attributes (CF conventions, 2.5.1): `_FillValue` and `missing_value` of a file, as attributes of a Zarr v3 array. Pure.
 
-xarray masks an array of Zarr v3 only by its attributes; the fill value of the array itself is the value of chunks that are not stored. The form of `_FillValue` is
-in metadata/v3/fill_attribute.py. Arrays of bytes get none, because xarray's zarr engine cannot open an array of them with one."""
+xarray masks an array of Zarr v3 only by its attributes; the fill value of the array itself is the value of chunks that are not stored. The form of `_FillValue`
+is in metadata/v3/fill_attribute.py. Arrays of bytes get none, because xarray's zarr engine cannot open an array of them with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Arrays whose elements are one run of bytes in a file, in C or Fortran order, as scanned arrays. Pure, except that chunks that the array's end cuts are read."""
+"""Arrays whose elements are one run of bytes in a file, in C or Fortran order, as scanned arrays. Pure, except that chunks that the array's end cuts are
+read."""
 
 from __future__ import annotations
 

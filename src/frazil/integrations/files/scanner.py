@@ -34,11 +34,12 @@ def scan_file(
     """The arrays of a file of NetCDF, HDF5, NumPy, TIFF or GRIB, or of kerchunk's references, and the positions of their chunks.
 
     file  a path, or the URL of a remote object: only the ranges with its structure are read
-    virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment. References
-                      to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends requests
+    virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment.
+                      References to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends
+                      requests
     time_limit  seconds that the HDF5 library may take for one dataset: it never returns for some damaged files. It runs in another process, which is ended then
-    Raises NotFoundError if there is none, StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError for a folder, and if a required
-    library is missing."""
+    Raises NotFoundError if there is none, StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError
+    for a folder, and if a required library is missing."""
     source = source_of(file, virtual_prefixes)
     name = source.name
     try:

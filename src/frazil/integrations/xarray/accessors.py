@@ -49,12 +49,13 @@ class DatasetAccessor:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
         target   a folder, a URL or a Store; a Group or a writable Session, which has the changes then; a branch, "sea.repo@main" or a Repository: one commit
-        mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only variables
-                 with append_dim are written; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
+        mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only
+                 variables with append_dim are written; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
         group    path of the group below the target
         region   the place of the dataset in the dimensions of the store: slices by dimension, "auto" for one or for all: found by coordinates
         append_dim  the dimension along which existing arrays grow
-        shards, chunks  of new arrays: extents by dimension (others: the whole length), one extent for all, or "auto"; None: those in the encoding of the variable,
+        shards, chunks  of new arrays: extents by dimension (others: the whole length), one extent for all, or "auto"; None: those in the encoding of the
+                        variable,
                  else the chunks of dask, else "auto". A variable that fits into one chunk gets no shards
         encoding by variable, instead of its own: chunks, shards, compressors, filters, serializer, fill_value, dtype, scale_factor, ...
         compute  False: a Delayed that writes arrays of dask; into a session, it computes a fork for session.merge. Arrays in memory are written at once

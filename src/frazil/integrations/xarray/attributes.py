@@ -36,8 +36,8 @@ def _decoded(value: object) -> object:
 
 
 def encode_attributes(attributes: Mapping[Hashable, object], dtype: np.dtype[np.generic] | None) -> dict[str, object]:
-    """Attributes in the form of a document. dtype: of a variable's elements, None for a group. A `missing_value` that is NaN is left out, because NaN marks missing
-    values anyway. Raises InvalidInputError for a name that is not text."""
+    """Attributes in the form of a document. dtype: of a variable's elements, None for a group. A `missing_value` that is NaN is left out, because NaN marks
+    missing values anyway. Raises InvalidInputError for a name that is not text."""
     encoded: dict[str, object] = {}
     for name, value in attributes.items():
         if not isinstance(name, str):

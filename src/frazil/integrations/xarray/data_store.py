@@ -144,8 +144,8 @@ class FrazilDataStore(AbstractDataStore):
         self._attributes = encode_attributes(attributes, None)
 
     def try_out(self, root: Group | None, below: str = "") -> None:
-        """Creates the planned arrays in memory, and looks up their names in the store: checks everything that is new before anything at the target is changed or
-        removed.
+        """Creates the planned arrays in memory, and looks up their names in the store: checks everything that is new before anything at the target is changed
+        or removed.
 
         root  a group that exists or is to be created, and the path of this group below it;  None: it cannot be created, which creating it reports
         Raises the errors of creating arrays."""

@@ -1,4 +1,5 @@
-"""From the place that a user gives to the group that is read or written there: a location in any form of the command line, a Group, a Session, a Repository or a store."""
+"""From the place that a user gives to the group that is read or written there: a location in any form of the command line, a Group, a Session, a Repository or
+a store."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def expanded(target: Location) -> Location:
 
 
 def branch_of(target: DatasetLocation) -> tuple[Session, str] | None:
-    """A new writable session of the branch that sea.repo@BRANCH/PATH names, and the path; of `main` for a Repository. None for any other place. Raises NotFoundError."""
+    """A new writable session of the branch that sea.repo@BRANCH/PATH names, and the path; of `main` for a Repository. None for any other place. Raises
+    NotFoundError."""
     if isinstance(target, Repository):
         return target.writable_session(_MAIN), ""
     if not isinstance(target, str | os.PathLike) or "@" not in os.fspath(target):
@@ -109,7 +111,8 @@ def branch_of(target: DatasetLocation) -> tuple[Session, str] | None:
 
 
 def store_of(target: DatasetLocation) -> tuple[Location, str]:
-    """The location or store to write to, and the path in it, for any place except a branch. Raises ReadOnlyError, InvalidInputError for a repository without a branch."""
+    """The location or store to write to, and the path in it, for any place except a branch. Raises ReadOnlyError, InvalidInputError for a repository without a
+    branch."""
     if isinstance(target, Session | Group):
         if target.read_only:
             raise ReadOnlyError(

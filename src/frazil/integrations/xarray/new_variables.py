@@ -68,7 +68,8 @@ def variable_name(key: Hashable) -> str:
 
 
 def check_encoding(encoding: object, dataset: Dataset) -> None:
-    """Raises NotFoundError for encodings of variables that are not in the dataset; InvalidInputError for encodings that are not mappings, or have an invalid dtype."""
+    """Raises NotFoundError for encodings of variables that are not in the dataset; InvalidInputError for encodings that are not mappings, or have an invalid
+    dtype."""
     if encoding is None:
         return
     check_mapping(encoding, "encoding")
@@ -101,8 +102,8 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
 
 
 def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> Variable:
-    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type,
-    and for numbers and times outside the range of the encoding. exists: whether that is the encoding of an array that exists"""
+    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a
+    data type, and for numbers and times outside the range of the encoding. exists: whether that is the encoding of an array that exists"""
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
@@ -142,8 +143,8 @@ def _no_text(name: str) -> InvalidInputError:
 
 
 def matched_to_existing(name: str, variable: Variable, existing: Variable, array: Array, target: Target) -> Variable:
-    """A variable encoded like the existing array, with dimensions in the array's order. existing: the content of the array, decoded. Raises InvalidInputError if
-    it does not fit."""
+    """A variable encoded like the existing array, with dimensions in the array's order. existing: the content of the array, decoded. Raises InvalidInputError
+    if it does not fit."""
     simple = variable.dtype.kind in "biufcmMO"
     strings = array.metadata.data_type.name == STRING
     in_bytes = array.dtype.kind == "S" and "_Encoding" in existing.encoding  # text, as its UTF-8
@@ -341,7 +342,8 @@ def _codec(name: str, codec: object) -> object:
 
 
 def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
-    """Creates the new arrays of the plans, in one batch; by name. Raises MetadataError, AlreadyExistsError, and UnknownExtensionError, which name the variable."""
+    """Creates the new arrays of the plans, in one batch; by name. Raises MetadataError, AlreadyExistsError, and UnknownExtensionError, which name the
+    variable."""
     new = {plan.name: plan.arguments for plan in plans if plan.arguments is not None}
     if not new:
         return {}
@@ -363,8 +365,8 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
 
 
 def _v2_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The arguments for the same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; without this
-    attribute it is null, which marks none."""
+    """The arguments for the same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; without
+    this attribute it is null, which marks none."""
     attributes: dict[str, object] = {**arguments["attributes"]}  # type: ignore[dict-item] # a mapping
     stored = attributes.pop(FILL, None)
     dtype = STRINGS if arguments["dtype"] == STRING else np.dtype(arguments["dtype"])  # type: ignore[call-overload]

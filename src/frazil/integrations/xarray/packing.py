@@ -1,4 +1,5 @@
-"""Values that are stored as integers: a value that does not fit is an error. xarray's encoders cast without a check, so that such a value would become another one."""
+"""Values that are stored as integers: a value that does not fit is an error. xarray's encoders cast without a check, so that such a value would become another
+one."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
     """A variable whose numbers are compared with the range of the integers in its encoding: at once if they are in memory, otherwise when they are computed.
 
     exists  whether the encoding is that of an array that exists
-    Raises InvalidInputError for a value or a fill value outside that range, and for NaN if its number is not exact in the variable's dtype. NaN without a number is
-    not compared: xarray warns."""
+    Raises InvalidInputError for a value or a fill value outside that range, and for NaN if its number is not exact in the variable's dtype. NaN without a
+    number is not compared: xarray warns."""
     encoding = variable.encoding
     try:
         stored = np.dtype(encoding["dtype"])

@@ -90,7 +90,8 @@ def _narrowed(
 
 
 def _in_fine_units(variable: Variable, name: str) -> Variable:
-    """Times in the units of their encoding, if these are finer: xarray divides coarser ones by 0. Raises InvalidInputError for times out of the range of 64 bits."""
+    """Times in the units of their encoding, if these are finer: xarray divides coarser ones by 0. Raises InvalidInputError for times out of the range of 64
+    bits."""
     units = str(variable.encoding.get("units", "")).lower().split(" ")[0]
     fine = _FINE.get(units if units.endswith("s") else f"{units}s")
     if fine is None or variable.dtype.kind not in "mM":
@@ -119,8 +120,8 @@ def _converted(
 
 
 def check_units(name: str, encoded: Variable, existing: Variable) -> None:
-    """Raises InvalidInputError if times are encoded in other units than those of the existing array: xarray takes finer ones for times that the units of whole numbers
-    cannot express."""
+    """Raises InvalidInputError if times are encoded in other units than those of the existing array: xarray takes finer ones for times that the units of whole
+    numbers cannot express."""
     units, stored = encoded.attrs.get("units"), existing.encoding.get("units")
     if units is None or stored is None or units == stored:
         return

@@ -1,4 +1,5 @@
-"""A store of ours over any store of zarr-python, for as long as one call of a pipeline lasts: our threads wait for coroutines that run in zarr-python's event loop."""
+"""A store of ours over any store of zarr-python, for as long as one call of a pipeline lasts: our threads wait for coroutines that run in zarr-python's event
+loop."""
 
 from __future__ import annotations
 

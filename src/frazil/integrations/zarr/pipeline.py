@@ -74,7 +74,8 @@ class _Opened(Record):
 class CodecPipeline(BatchedCodecPipeline):
     """`zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"})`: arrays that are opened then are read and written by Frazil's kernel.
 
-    The kernel opens chunks in folders (zarr-python's LocalStore, and stores of as_store) itself; from other stores of zarr-python it fetches the bytes that it needs.
+    The kernel opens chunks in folders (zarr-python's LocalStore, and stores of as_store) itself; from other stores of zarr-python it fetches the bytes that it
+    needs.
     For codecs, data types and chunk grids that Frazil does not know, zarr-python's own pipeline runs, with a FallbackWarning once for each reason."""
 
     def __getstate__(self) -> dict[str, object]:

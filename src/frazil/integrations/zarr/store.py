@@ -169,8 +169,8 @@ class FrazilStore(ZarrStore):
         self.target.put_many(list(values), pieces_of(list(values.values())), [expect] * len(values))
 
     def _refuse_hidden(self, keys: Iterable[str]) -> None:
-        """Raises InvalidInputError for documents of nodes next to a node of another dialect, or inside one, because one of them would hide the other. zarr-python looks
-        only for nodes of the same dialect."""
+        """Raises InvalidInputError for documents of nodes next to a node of another dialect, or inside one, because one of them would hide the other.
+        zarr-python looks only for nodes of the same dialect."""
         if isinstance(self.target, NodeStore):  # has only one dialect
             return
         for names, others in (((*V2_NODES, ATTRIBUTES), (DOCUMENT_NAME,)), ((DOCUMENT_NAME,), V2_NODES)):

@@ -1,5 +1,5 @@
-"""The codec chain of the draft, in both dialects: converts the members of a document to a chain of the final Zarr v3, and back
-(Zarr v3 draft of December 2022, Chunk encoding). Pure. Single codecs are in codec_entries.py; sharding is not here.
+"""The codec chain of the draft, in both dialects: converts the members of a document to a chain of the final Zarr v3, and back (Zarr v3 draft of December 2022,
+Chunk encoding). Pure. Single codecs are in codec_entries.py; sharding is not here.
 
 The draft converts between arrays and bytes implicitly. The final chain has a codec for each conversion: `bytes` or `frazil.on_bytes`."""
 

@@ -34,8 +34,8 @@ def parse_fill(
     """The fill value of a document.
 
     big  whether the document's items are big-endian; this includes the bytes of a struct's element
-    null means that elements which were never written are undefined; it is read as all bits 0. The older dialect is read more freely: whole numbers with a fraction for
-    integers, 0 and 1 for booleans, 0 for strings and structs. Raises MetadataError."""
+    null means that elements which were never written are undefined; it is read as all bits 0. The older dialect is read more freely: whole numbers with a
+    fraction for integers, 0 and 1 for booleans, 0 for strings and structs. Raises MetadataError."""
     if value is None:
         return data_type.zero
     if isinstance(data_type, (RawType, ByteStringType, TextType, StructType)) and _is_zero(value, data_type, old):

@@ -35,8 +35,8 @@ def is_sharding(uri: str) -> bool:
 
 
 def split_transformers(values: list[Json], ndim: int, *, old: bool, strict: bool = True) -> Transformers:
-    """The entries of `storage_transformers`. strict: their unknown members are refused, except in the older dialect. Sharding transformers on the array's side become
-    shards; those behind another transformer have to be run as stores, like it."""
+    """The entries of `storage_transformers`. strict: their unknown members are refused, except in the older dialect. Sharding transformers on the array's side
+    become shards; those behind another transformer have to be run as stores, like it."""
     shards: list[tuple[int, ...]] = []
     others: list[Extension] = []
     for at, value in enumerate(values):

@@ -1,3 +1,4 @@
 """Grids of chunks in documents, and the keys of chunks.
 
-Contains: regular and rectilinear grids, chunk key encodings. Does not contain: selections over a grid, which are in indexing/; changes of a shape, in array/shape/."""
+Contains: regular and rectilinear grids, chunk key encodings. Does not contain: selections over a grid, which are in indexing/; changes of a shape, in
+array/shape/."""

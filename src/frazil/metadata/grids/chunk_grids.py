@@ -22,8 +22,8 @@ else:
 class ChunkGrid(Protocol):
     """A division of an array into chunks; a value, compared with ==.
 
-    Arrays can be read and written through a RegularGrid and classes derived from it, through any grid with an attribute `chunk_shape` (elements along each dimension)
-    whose chunks begin at the origin, and through a RectilinearGrid."""
+    Arrays can be read and written through a RegularGrid and classes derived from it, through any grid with an attribute `chunk_shape` (elements along each
+    dimension) whose chunks begin at the origin, and through a RectilinearGrid."""
 
     def extension(self) -> Extension:
         """The extension that names this grid."""

@@ -23,7 +23,8 @@ _CHUNK_SHAPES: Final = "chunk_grid.configuration.chunk_shapes"
 
 
 class RectilinearGrid(Value, excluded=("_starts",)):
-    """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin behind the end of the array.
+    """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin behind the end of the
+    array.
 
     Raises MetadataError for anything else."""
 

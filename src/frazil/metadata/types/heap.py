@@ -123,7 +123,8 @@ def _columns(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
 
 
 def views_of(offsets: NDArray[np.int64], data: bytes, heap: Heap, *, text: bool) -> NDArray[np.generic]:
-    """Views of the elements data[offsets[i]:offsets[i + 1]], which are added to the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements of 4 GiB.
+    """Views of the elements data[offsets[i]:offsets[i + 1]], which are added to the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements
+    of 4 GiB.
 
     offsets: int64[n + 1], ascending from 0 to the length of data"""
     lengths = np.diff(offsets)

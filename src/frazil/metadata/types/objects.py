@@ -1,7 +1,7 @@
 """The data types of object arrays of Zarr v2 that Zarr v3 does not have: JSON objects that may contain bytes, and arrays of numbers of any length.
 
-Documents do not name them: metadata/v2/objects.py determines the type from the codec of objects. In the engine an element is a view (heap.py) of its bytes: the text from
-`to_bytes`, or the numbers. Chunks of objects are encoded in codecs/array_to_bytes/objects.py."""
+Documents do not name them: metadata/v2/objects.py determines the type from the codec of objects. In the engine an element is a view (heap.py) of its bytes: the
+text from `to_bytes`, or the numbers. Chunks of objects are encoded in codecs/array_to_bytes/objects.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def to_bytes(value: object) -> bytes:
-    """One object in the engine's form. Raises InvalidInputError for a value that is neither JSON nor bytes, such as a set, or a mapping whose names are not text."""
+    """One object in the engine's form. Raises InvalidInputError for a value that is neither JSON nor bytes, such as a set, or a mapping whose names are not
+    text."""
     try:
         return _ENCODER.encode(_plain(value)).encode()
     except RecursionError:

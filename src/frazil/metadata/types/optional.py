@@ -1,7 +1,7 @@
 """The data type `zarrs.optional`: elements that may be missing.
 
-An element of a type of fixed size is a struct (valid, value) in NumPy. Optional text is NumPy's StringDType with None for missing elements, if NumPy has it; optional
-text of older NumPy and optional bytes are object arrays with None."""
+An element of a type of fixed size is a struct (valid, value) in NumPy. Optional text is NumPy's StringDType with None for missing elements, if NumPy has it;
+optional text of older NumPy and optional bytes are object arrays with None."""
 
 from __future__ import annotations
 

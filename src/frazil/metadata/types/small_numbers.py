@@ -144,8 +144,8 @@ def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str)
 
 
 def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
-    """The bits of a number, rounded half to even; None if the format has none near it. If it has no zero, 0 becomes its smallest number, as in tensorstore, whose
-    documents have 0.0."""
+    """The bits of a number, rounded half to even; None if the format has none near it. If it has no zero, 0 becomes its smallest number, as in tensorstore,
+    whose documents have 0.0."""
     with np.errstate(all="ignore"):
         rounded = np.array(number, np.float64).astype(dtype)
         back = float(rounded.astype(np.float64))

@@ -1,4 +1,5 @@
-"""Consolidated metadata of Zarr v2: copies of the documents of a group and of all nodes below it, in `.zmetadata`. Only their form, as in metadata/v3/consolidated.py."""
+"""Consolidated metadata of Zarr v2: copies of the documents of a group and of all nodes below it, in `.zmetadata`. Only their form, as in
+metadata/v3/consolidated.py."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from frazil.metadata.v2.documents import ARRAY, ATTRIBUTES, GROUP, NAMES, parse_
 
 
 def read_copies(consolidated: Mapping[str, Json]) -> dict[str, Json] | None:
-    """The copies by their paths below the group: for each an object of its documents by name. None for another format than 1. Raises MetadataError for a bad key."""
+    """The copies by their paths below the group: for each an object of its documents by name. None for another format than 1. Raises MetadataError for a bad
+    key."""
     if consolidated.get("zarr_consolidated_format", 1) != 1:
         return None
     copies: dict[str, dict[str, Json]] = {}

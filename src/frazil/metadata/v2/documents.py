@@ -32,7 +32,8 @@ DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 
 
 def read_document(value: bytes, key: str) -> dict[str, Json]:
-    """The JSON object of a document. NaN and Infinity without quotes in attributes, which programs write there, are read as numbers. Raises MetadataError with the key."""
+    """The JSON object of a document. NaN and Infinity without quotes in attributes, which programs write there, are read as numbers. Raises MetadataError with
+    the key."""
     try:
         if key.endswith(ATTRIBUTES):
             wrapped = parse_json(b'{"attributes":%b}' % value, free=frozenset({"attributes"}))

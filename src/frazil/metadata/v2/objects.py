@@ -1,6 +1,7 @@
 """Object arrays of Zarr v2, of dtype "|O": the codec of objects, which is the first filter, determines the data type of the elements.
 
-vlen-utf8 and categorize have text, vlen-bytes has bytes, vlen-array has arrays of numbers, json2, msgpack2 and pickle have objects. Decided in docs/design/070-zarr-v2-objects.md."""
+vlen-utf8 and categorize have text, vlen-bytes has bytes, vlen-array has arrays of numbers, json2, msgpack2 and pickle have objects. Decided in
+docs/design/070-zarr-v2-objects.md."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ _HINT: Final = f"filters must begin with one of {', '.join(_SUPPORTED)}"
 
 
 class ObjectArray(Record):
-    """data_type: of the elements; serializer: the codec of objects, None if it is an array-to-array codec, which stays among the filters; ordered: whether the order "F"
-    of a chunk applies to the elements; document codecs nest them by the shape instead."""
+    """data_type: of the elements; serializer: the codec of objects, None if it is an array-to-array codec, which stays among the filters; ordered: whether the
+    order "F" of a chunk applies to the elements; document codecs nest them by the shape instead."""
 
     data_type: DataType
     serializer: Step | None
@@ -55,8 +56,8 @@ def is_object(dtype: object) -> bool:
 
 
 def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: str = "filters") -> ObjectArray:
-    """The data type and codec from the filters of an object array. Raises MetadataError if none is a codec of objects; UnknownExtensionError for one that is not
-    known, or not allowed."""
+    """The data type and codec from the filters of an object array. Raises MetadataError if none is a codec of objects; UnknownExtensionError for one that is
+    not known, or not allowed."""
     if not filters:
         raise MetadataError("an object array needs a codec of objects as its first filter", path=path, hint=_HINT)
     entry_path = item(path, 0)
@@ -103,7 +104,8 @@ def _items(dtype: Json, path: str) -> np.dtype[np.generic]:
 def split_serializer(
     data_type: DataType, codecs: Sequence[Extension]
 ) -> tuple[dict[str, Json] | None, list[Extension]] | None:
-    """The first filter that defines how elements of variable length are encoded (None if one of the codecs does), and the other codecs. None for elements of a fixed size.
+    """The first filter that defines how elements of variable length are encoded (None if one of the codecs does), and the other codecs. None for elements of a
+    fixed size.
     Raises MetadataError if no filter does."""
     if data_type.element == data_type.dtype:
         return None

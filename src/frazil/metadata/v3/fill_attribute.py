@@ -1,7 +1,8 @@
-"""The attribute `_FillValue` of a Zarr v3 array, by which xarray marks missing values: an element <-> JSON, in the form of xarray's zarr engine (FillValueCoder). Pure.
+"""The attribute `_FillValue` of a Zarr v3 array, by which xarray marks missing values: an element <-> JSON, in the form of xarray's zarr engine
+(FillValueCoder). Pure.
 
-Floats are base64 of a little-endian float64, complex numbers two of them, integers numbers, booleans true or false. Other data types have no such attribute here,
-because that engine cannot open an array of text with one."""
+Floats are base64 of a little-endian float64, complex numbers two of them, integers numbers, booleans true or false. Other data types have no such attribute
+here, because that engine cannot open an array of text with one."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def encode_fill(value: np.generic | complex, kind: str) -> Json:
 
 
 def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
-    """The element of the attribute. Plain numbers and the words NaN and Infinity are accepted too, as other programs write them. None for a value that is not an
-    element of the dtype."""
+    """The element of the attribute. Plain numbers and the words NaN and Infinity are accepted too, as other programs write them. None for a value that is not
+    an element of the dtype."""
     if dtype.kind == "c" and isinstance(value, list) and len(value) == 2:
         parts = [_real(part) for part in value]
         return None if None in parts else dtype.type(complex(*parts))  # type: ignore[arg-type] # two numbers

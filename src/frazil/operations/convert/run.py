@@ -239,8 +239,8 @@ class Task(Record):
 
 
 class DialectRemoval(Record):
-    """The removal of the nodes of one dialect, for a conversion in place that was interrupted after the new zarr.json, or that is undone before it. removed: the
-    hierarchy to remove; kept, kept_nodes: the other one, which zarr.json determines. Without a journal nothing is done."""
+    """The removal of the nodes of one dialect, for a conversion in place that was interrupted after the new zarr.json, or that is undone before it. removed:
+    the hierarchy to remove; kept, kept_nodes: the other one, which zarr.json determines. Without a journal nothing is done."""
 
     store: Store
     journal: Journal | None

@@ -53,13 +53,14 @@ def copy(
 ) -> Copied:
     """Copies an array, a group with everything below it, or a whole repository. Keys and bytes are not changed.
 
-    source       a folder, a URL or a Store. session.store copies one snapshot of a repository; the location of a repository copies its files with the whole history
+    source       a folder, a URL or a Store. session.store copies one snapshot of a repository; the location of a repository copies its files with the whole
+                 history
     destination  an empty location, or that of an interrupted copy of the same source, which is resumed. Or session.store of a writable session: commit it
                  afterwards
     path, to     the path of the node at the source, and at the destination
     overwrite    empties the destination first
-    verify       compares the destination with the source at the end. MD5 digests are compared where a store reports them (object stores report them for objects that were
-                 uploaded in one part) and the other side reports or can compute them. All other values are read from both sides and compared
+    verify       compares the destination with the source at the end. MD5 digests are compared where a store reports them (object stores report them for objects
+                 that were uploaded in one part) and the other side reports or can compute them. All other values are read from both sides and compared
     progress     called with the number of bytes copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
     Documents are written last, and the branches of a repository after everything else. Documents of arrays of the 2022 draft get the members that the draft

@@ -76,7 +76,8 @@ def rechunk(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime | None = None,
 ) -> Rechunked:
-    """Writes a copy of an array with other chunks, shards or codecs. Elements, fill value, attributes and dimension names are kept. The new array is final Zarr v3.
+    """Writes a copy of an array with other chunks, shards or codecs. Elements, fill value, attributes and dimension names are kept. The new array is final Zarr
+    v3.
 
     source       an Array, or the location of one
     path         path of the node at the source

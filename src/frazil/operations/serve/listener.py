@@ -217,7 +217,8 @@ class _Connection(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _parse_head(self) -> bool:
-        """Checks the bytes of the headers, then calls parse_request: parsed headers no longer show which bytes ended a line. False if the request is refused."""
+        """Checks the bytes of the headers, then calls parse_request: parsed headers no longer show which bytes ended a line. False if the request is
+        refused."""
         lines: list[bytes] = []
         while len(lines) <= _MOST_HEADERS and (line := self.rfile.readline(_LONGEST_HEADER + 1)):
             lines.append(line)

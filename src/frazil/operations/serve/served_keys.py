@@ -45,7 +45,8 @@ def chunk_documents(key: str) -> tuple[str, ...]:
 
 
 class DraftNode(Record):
-    """A node of the draft. prefix: of its chunks; root: the prefix of the hierarchy; both "" or ending in "/"; path: below data/, without a slash at the end."""
+    """A node of the draft. prefix: of its chunks; root: the prefix of the hierarchy; both "" or ending in "/"; path: below data/, without a slash at the
+    end."""
 
     prefix: str
     root: str

@@ -41,8 +41,8 @@ def shard_text(shard: Shard) -> str:
 
 
 def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
-    """Pixels from the first byte, at the top left, to the last one, line by line, with a title and a legend. Colours: the position of the inner chunk in C order among those of
-    its shard; dark: the index; grey: unused bytes."""
+    """Pixels from the first byte, at the top left, to the last one, line by line, with a title and a legend. Colours: the position of the inner chunk in C
+    order among those of its shard; dark: the index; grey: unused bytes."""
     width, height = _PIXELS
     positions = np.arange(width * height) * _size(shard) // (width * height)
     values = np.full(len(positions), np.nan)

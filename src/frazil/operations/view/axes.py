@@ -13,7 +13,8 @@ _MOST_YEARS = 100_000  # from 1970, within which times have ticks at round ones
 
 
 class Axis(Record):
-    """values: for each element along the axis, float64, datetime64 or text; name: with units; angles: in degrees; upwards: drawn vertically, greater values are above."""
+    """values: for each element along the axis, float64, datetime64 or text; name: with units; angles: in degrees; upwards: drawn vertically, greater values are
+    above."""
 
     values: NDArray[np.generic]
     name: str

@@ -25,7 +25,8 @@ _CURVE: Final = np.linspace(0, 1, 9)[:, None]  # points of each piece of a curve
 
 
 def text_coverage(text: str, size: int) -> Coverage:
-    """How much of each pixel the text covers, float32[height, width] from 0 to 1; one row of the same height for all texts of a size, cut to the width of this one.
+    """How much of each pixel the text covers, float32[height, width] from 0 to 1; one row of the same height for all texts of a size, cut to the width of this
+    one.
 
     size  height of a capital letter, in pixels. Letters with accents are drawn without them, other characters without a glyph as a box. A longer text is cut to
           200 characters, the last three of them periods."""

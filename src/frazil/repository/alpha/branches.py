@@ -102,7 +102,7 @@ def open_tip(files: Files, branch: str, last: Tip | None = None) -> Tip:
 def tip_after(files: Files, tip: Tip) -> Tip | None:
     """The tip of the file after `tip`, or None. Later files are not read.
 
-    Raises ConflictError if the file of `tip` is gone or differs: then the branch was removed and created again, and no file may be written after it;
+    Raises ConflictError if the file of `tip` was removed or differs: then the branch was removed and created again, and no file may be written after it;
     FormatError if the next file is invalid; StoreError."""
     same, following = _read_own_and_next(files, tip)
     if not same:
@@ -387,7 +387,8 @@ def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId |
 
 
 def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Tip:
-    """Marks a branch as deleted, by its next file: its commits stay, and no old session can commit to it. Errors as reset_branch; InvalidInputError for `main`."""
+    """Marks a branch as deleted, by its next file: its commits stay, and no old session can commit to it. Errors as reset_branch; InvalidInputError for
+    `main`."""
     check_name("branch", name)
     if name == MAIN:
         raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")

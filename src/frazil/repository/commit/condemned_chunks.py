@@ -30,7 +30,7 @@ def may_be_condemned(transaction: Transaction) -> bool:
 def check_written(transaction: Transaction) -> None:
     """Writes again the condemned chunk files that the session refers to. The caller holds the session's lock.
 
-    Raises ConflictError if a file is gone and the changes have to be made again; StoreError."""
+    Raises ConflictError if a file was removed and the changes have to be made again; StoreError."""
     files = transaction.files
     if not files.store.capabilities.listable:
         return
@@ -47,8 +47,8 @@ def check_written(transaction: Transaction) -> None:
 
 def check_outermost(transaction: Transaction) -> None:
     """Looks up the chunk files that the session wrote first and last, in each array, if that costs no request. A repository that was restored from a copy of an
-    earlier time does not have both, unless the session wrote before the copy and after the restoration; and the commit would refer to lost chunks. Sessions of a
-    second are left out: a restoration takes longer. Raises as check_written."""
+    earlier time does not have both, unless the session wrote before the copy and after the restoration; and the commit would refer to lost chunks. Sessions of
+    a second are left out: a restoration takes longer. Raises as check_written."""
     if not transaction.files.store.capabilities.direct or transaction.age() < _RESTORED_WITHIN:
         return
     for change in transaction.changes:

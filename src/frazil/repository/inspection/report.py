@@ -148,7 +148,7 @@ class Statistics(Record):
             rows.append((f"{entry.nbytes:,}", "live" if entry.live else "dead", location))
         parts.append("\n".join(columns(rows)))
         if self.problems:
-            parts.append("\n".join([*map(str, self.problems), "some of what is said to be dead may be live"]))
+            parts.append("\n".join([*map(str, self.problems), "some objects that are listed as dead may be live"]))
         return "\n\n".join(parts)
 
 

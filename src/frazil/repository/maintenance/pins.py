@@ -24,7 +24,7 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
 
     may_be_damaged  allows an incomplete snapshot: a repair knows what is missing, and collections stop with an error there
 
-    Raises NotFoundError if the snapshot is gone, ConflictError if a running collection may be about to remove it, StoreError, ReadOnlyError."""
+    Raises NotFoundError if the snapshot was removed, ConflictError if a running collection may be about to remove it, StoreError, ReadOnlyError."""
     can = files.store.capabilities
     if not (can.erasable and can.listable):
         yield

@@ -116,8 +116,8 @@ def write_record(files: RepositoryFiles, name: str, columns: Columns) -> None:
 
 
 def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[RecordFile]:
-    """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id. Raises FormatError for a link or the like in the place of a
-    folder or file: a store does not list it, so the records would be lost; StoreError."""
+    """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id. Raises FormatError for a link or the like in the place of
+    a folder or file: a store does not list it, so the records would be lost; StoreError."""
     folders: Sequence[Folder] = get_args(Folder) if folder is None else [folder]
     refuse_replaced(
         files.store, [files.key(FOLDER[:-1]), *(files.key(f"{FOLDER}{subfolder}") for subfolder in folders)]

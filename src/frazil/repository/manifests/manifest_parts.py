@@ -38,8 +38,8 @@ def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
 
 
 def require_box(manifest: Manifest, node: int, rank: int, box: Extents | None, identity: ObjectId) -> None:
-    """Raises FormatError for an ordered manifest with other references of an array than its box in the snapshot says, as the file of another manifest: chunks would
-    read as fill value, and a commit would make its references permanent.
+    """Raises FormatError for an ordered manifest with other references of an array than its box in the snapshot says, as the file of another manifest: chunks
+    would read as fill value, and a commit would make its references permanent.
 
     Compares the number of references, the first and the last, as comparing each takes as long as decoding the manifest. box: None, if the snapshot has none"""
     if box is None:

@@ -37,7 +37,7 @@ def apply(
     delta: Delta,
     tree: ChangeSet,
     source: ChangeSet,
-    where: Callable[[str], int | None],
+    new_key: Callable[[str], int | None],
     *,
     over: frozenset[str] = frozenset(),
     behind: bool = True,
@@ -47,13 +47,13 @@ def apply(
 
     tree    changed in place: the caller passes a copy, and drops it if this raises
     source  has the pending bytes and locations that the rows of the delta refer to
-    where   the key in the tree of a node of the base; None if it is gone
+    new_key  the key in the tree of a node of the base; None if it is gone
     over    paths where nodes of the tree are replaced (solvers.answered)
     behind  appends go after what the tree has grown by; else both grew to one shape
 
     Raises ConflictError if the changes cannot be made, because nodes are gone or the result is not a hierarchy; FormatError if a node cannot be read."""
     application = _Application(delta, tree, source, over, behind=behind)
-    application.find(where)
+    application.find(new_key)
     application.vacate()
     application.place()
     application.set_attributes_and_metadata()
@@ -71,10 +71,10 @@ class _Application:
         self.shifts: list[Shift] = []
         self.numbers: dict[tuple[int, int], int] = {}  # in the tree, by kinds of rows and numbers in the source
 
-    def find(self, where: Callable[[str], int | None]) -> None:
+    def find(self, new_key: Callable[[str], int | None]) -> None:
         """Finds the nodes of the delta, before any of them moves."""
         for path in self.delta.touched():
-            key = where(path)
+            key = new_key(path)
             if key is not None:
                 self.keys[path] = key
             elif path not in self.delta.removed:

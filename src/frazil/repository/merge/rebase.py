@@ -46,8 +46,8 @@ class RowCopies(Protocol):
 
 
 class Divergence(Record):
-    """The changes of a session and those of other commits. tip: the present tip of the branch; `snapshot` is its snapshot. If the other commits are known to have
-    changed nothing but other chunks, `theirs` is empty, and `matching` has no pairs"""
+    """The changes of a session and those of other commits. tip: the present tip of the branch; `snapshot` is its snapshot. If the other commits are known to
+    have changed nothing but other chunks, `theirs` is empty, and `matching` has no pairs"""
 
     tip: Tip
     snapshot: Snapshot

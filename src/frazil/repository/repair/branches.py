@@ -34,7 +34,8 @@ def last_complete(
 def commit_behind(files: RepositoryFormat, tip: Tip, commit: EncodedCommit, listed: ChunkFiles) -> bool:
     """Writes a commit and points a branch to it; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
 
-    Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError, StoreError."""
+    Raises ConflictError if a garbage collection removes what the commit refers to, FormatError if its records cannot be read, CommitUnknownError,
+    StoreError."""
     try:
         _require_kept(files, commit, listed)
     except FrazilError:

@@ -121,7 +121,7 @@ class _Run:
         ] = {}  # of tips of branches: the commit that repairs each; empty in a dry run
         self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit after them lists
 
-    # --- what is there
+    # --- existing state
 
     def refuse_other_versions(self) -> None:
         """Refuses a repository that also has another version of the format: what looks like damage may be that version. Raises FormatError."""

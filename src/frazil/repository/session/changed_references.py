@@ -352,7 +352,7 @@ class ChangedReferences:
 
 
 def _copied_rows(column: NDArray[Number], rows: Columns) -> NDArray[Number]:
-    """A copy of some rows of a column. Indexing with numbers gives the GIL away, which costs more than a small commit does with one row."""
+    """A copy of some rows of a column. Indexing with numbers releases the GIL; for one row that costs more than the rest of a small commit."""
     if len(rows) != 1:
         return column[rows]
     at = rows.item(0)

@@ -195,7 +195,7 @@ class SessionState:
             )
 
     def forget_reads(self) -> None:
-        """Clears what was read. Handles look up their nodes again, so that what they show counts as read."""
+        """Clears the log of reads. Handles look up their nodes again, so that later reads are logged."""
         if self.options.serializable and not self.read_only:
             self.reads = ReadLog()
             self.renewals += 1

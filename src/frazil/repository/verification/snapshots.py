@@ -65,7 +65,7 @@ class Expected:
         self.parents: dict[ObjectId, str] = {}
 
     def add(self, node: NodeSnapshot, subject: Subject, rules: Rules) -> None:
-        """Adds what a node refers to."""
+        """Adds the manifests and files that a node refers to."""
         if isinstance(node.attributes, AttributesReference):
             self.attributes.setdefault(node.attributes.id, {}).setdefault(node.attributes.location, subject)
             self.listed_attributes.setdefault(node.attributes.id, subject)

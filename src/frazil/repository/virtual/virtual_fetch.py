@@ -1,4 +1,4 @@
-"""Virtual chunks, which are in files outside of the repository: finds these files, reads them, and detects files that are gone or have changed. Neither the
+"""Virtual chunks, which are in files outside of the repository: finds these files, reads them, and detects files that were removed or changed. Neither the
 fill value nor bytes of another file are ever returned for them. prefixes.py knows which files may be read, file_checks.py compares states of files."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The port between arrays and the storage of their encoded chunks, in columns; and its plain implementation, one object for each chunk under keys.
 
-A chunk here is what the array stores as one: a shard, if there are shards. The array decides which of its bytes are read, and what they mean.
+A chunk here is one stored object: a shard, if there are shards. The array decides which of its bytes are read, and what they mean.
 Chunks that share objects or are inline are fetched by shared_objects.py."""
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class KernelFiles(Record):
 
 
 class ChunkStorage(Protocol):
-    """Chunk coordinates to bytes. coords is int64[n, d], rows inside the chunk grid; those of publish and erase are distinct. Safe to use from many threads; pickles.
+    """Chunk coordinates to bytes. coords is int64[n, d], rows inside the chunk grid; those of publish and erase are distinct. Safe to use from many threads;
+    pickles.
 
     All raise StoreError when the store fails; a missing chunk is no error."""
 

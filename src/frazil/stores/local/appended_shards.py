@@ -69,8 +69,8 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
 
 
 def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
-    """Restores files after a killed append, and waits for living writers. Whether a writer is or was changing one of them, and whether the system does not allow
-    us to restore one. Raises StoreError."""
+    """Restores files after a killed append, and waits for living writers. Whether a writer is or was changing one of them, and whether the system does not
+    allow us to restore one. Raises StoreError."""
     codes = _codes(root, names)
     return any(code in (_LEFT, _TORN) for code in codes), min(codes, default=0) < 0
 
@@ -101,8 +101,8 @@ def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def restore_copy(store: Store, key: str, *, readable: bool) -> None:
-    """Ends the append of a file that was copied while it was torn: restores a file that cannot be read, and removes the journal of a readable one, as the journal may
-    belong to another file. Raises StoreError."""
+    """Ends the append of a file that was copied while it was torn: restores a file that cannot be read, and removes the journal of a readable one, as the
+    journal may belong to another file. Raises StoreError."""
     root = _root(store)
     if root is not None:
         (code,) = _codes(root, [key], copies="remove" if readable else "restore")

@@ -1,7 +1,7 @@
 """Disks on which "a" and "A" are one name: detecting them, and finding keys that would replace another one.
 
-A folder is tested with a name in it. Only if it has none, a name is created for the test, and removed at once. The result holds
-for the folders below, as far as they are on the same file system."""
+A folder is tested with a name in it. Only if it has none, a name is created for the test, and removed at once. The result holds for the folders below, as far
+as they are on the same file system."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Folders of a local disk as keys: the names that they can have; walking, listing and clearing them beneath an open root, never through a link. Values
 are not touched here.
 
-A key is a regular file whose name has a UTF-8 form. Lock files (and so all that a crash leaves behind), links, sockets and the
-like are not keys. Functions raise OSError; a folder that is removed meanwhile is no error."""
+A key is a regular file whose name has a UTF-8 form. Lock files (and so all that a crash leaves behind), links, sockets and the like are not keys. Functions
+raise OSError; a folder that is removed meanwhile is no error."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[s
 
 
 def link_files(root: int, names: Sequence[str], sources: Sequence[str], *, sync: bool) -> list[int]:
-    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or a number of NEEDS_A_COPY. Raises StoreError with the key;
+    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or a number of NEEDS_A_COPY. Raises StoreError with the
+    key;
     others may have been linked."""
     result = np.empty((len(names), 2), np.int64)
     _kernel.copy_files(root, sources, root, names, False, 1, result, link=True)

@@ -1,7 +1,7 @@
 """What the errors of the object-store client mean: which response of the server each one is, and our error for it, in one line.
 
-Pure. The client raises a few classes and puts the rest in a text. A text may hold addresses with signatures in their queries, and bodies of responses: these are
-not shown."""
+Pure. The client raises a few classes and puts the rest in a text. A text may hold addresses with signatures in their queries, and bodies of responses: these
+are not shown."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def is_of_a_store(error: Exception) -> bool:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Whether the response to a request for a range from the start says that the object exists, and that this range is not sent: it is archived, or the server sends
+    """Whether the response to a request for a range from the start says that the object exists, and that this range is not sent: it is archived, or the server
+    sends
     whole objects alone."""
     code = _CODE.search(str(error))
     return (code is not None and code[1] in _ARCHIVED) or meaning_of(error) == "no suffix"

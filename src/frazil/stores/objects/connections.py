@@ -1,4 +1,5 @@
-"""Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options; and which process may use them.
+"""Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options; and which process
+may use them.
 
 A registry finds the connection that is in use, but does not keep it open: the last store that is removed closes it. Clients are created in clients.py."""
 
@@ -147,8 +148,8 @@ class Connection:
         self._threads: Final = RequestThreads(requests_in_flight)
 
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first error is raised when no request is running any more; requests that have not
-        begun are not made."""
+        """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first
+        error is raised when no request is running any more; requests that have not begun are not made."""
         from concurrent.futures import Future, wait
 
         futures = [self._threads.submit(partial(self._run_gated, request, argument)) for argument in arguments]
@@ -171,7 +172,8 @@ class Connection:
 
 @contextmanager
 def client_panics(key: str | None) -> Iterator[None]:
-    """Raises StoreError where the client gives up on an answer in a way of its own: a PanicException, which is no Exception and would end threads and programs."""
+    """Raises StoreError where the client gives up on an answer in a way of its own: a PanicException, which is no Exception and would end threads and
+    programs."""
     try:
         yield
     except BaseException as error:
@@ -180,7 +182,7 @@ def client_panics(key: str | None) -> Iterator[None]:
         raise StoreError(
             "the client of the object store stopped, as after an answer that no object store gives",
             key=key,
-            hint="check the server, and proxies before it; what was written is not known",
+            hint="check the server, and proxies before it; it is not known which values were written",
         ) from error
 
 

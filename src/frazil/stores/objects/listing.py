@@ -103,7 +103,8 @@ class _Listing:
         return rows, False
 
     def _next_chunk(self, *, ordered: bool) -> Sequence[ObjectMeta] | None:
-        """The next objects from the server; None at the end. If a response breaks off, the listing continues after the last object, as long as they are ordered."""
+        """The next objects from the server; None at the end. If a response breaks off, the listing continues after the last object, as long as they are
+        ordered."""
         return retry(self._received, self._clients.backoff, lambda error: ordered and breaks_off(error))
 
     def _received(self) -> Sequence[ObjectMeta] | None:

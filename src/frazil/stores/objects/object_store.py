@@ -1,7 +1,8 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
 How clients are created is in clients.py, how one range is read in range_requests.py (for a web server: web_reader.py), what is listed in listing.py, what
-errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is lost."""
+errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is
+lost."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class ObjectStore(Store):
     """Objects in S3, GCS or Azure, or files of a web server, which are only read.
 
     objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
-    requests_in_flight  how many requests are made at once, by all threads and by all stores of this bucket with the same options: they share clients and threads
+    requests_in_flight  how many requests are made at once, by all threads and by all stores of this bucket with the same options: they share clients and
+                        threads
     bytes_in_flight     bytes of one answer if it is not known how many are wanted; larger objects are read in parts of this size
     redirects           for a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server.
                         The first answer from each is reported by a RedirectWarning. Redirects from https to http are never followed. The redirects that clients
@@ -310,8 +312,8 @@ class ObjectStore(Store):
             broken.clear()  # its traceback has this frame
 
     def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
-        """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
-        more. Raises StoreError where nothing was stored."""
+        """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was refused, as
+        they are no parts any more. Raises StoreError where nothing was stored."""
         with suppress(StoreError):  # that it cannot be read now is not what went wrong first
             present, author = (None, None) if mark is None else self._mark_of(key)
             if present is not None and author == mark:

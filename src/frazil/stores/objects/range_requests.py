@@ -89,8 +89,8 @@ class RangeReader(ABC):
         """That many last bytes."""
 
     def _suffix(self, request: RangeRequest) -> Answer:
-        """A range that begins at an offset counted from the end. If only the beginning of the suffix is wanted, a short suffix is read whole, and cut. The size is
-        requested first where the server has no such ranges."""
+        """A range that begins at an offset counted from the end. If only the beginning of the suffix is wanted, a short suffix is read whole, and cut. The size
+        is requested first where the server has no such ranges."""
         count, length = min(-request.start, _LAST_BYTE), request.length
         whole = length < 0 or length >= count
         if self._suffixes and (whole or count <= _LONG_SUFFIX):
@@ -198,8 +198,8 @@ class ObjectReader(RangeReader):
         self._reader, self._below = clients.connection.reader, clients.below
 
     def _look_up(self, request: RangeRequest) -> Answer:
-        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store. By a HEAD only if
-        the object exists and its first byte cannot be read: it is archived, or the server ignores ranges."""
+        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store. By a HEAD
+        only if the object exists and its first byte cannot be read: it is archived, or the server ignores ranges."""
         response = self._get(RangeRequest(request.key), {"range": (0, 1)})
         if response.state == "found" and request.expect not in {None, response.version}:
             return CHANGED_ANSWER

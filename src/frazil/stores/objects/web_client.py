@@ -278,7 +278,8 @@ class WebClient:
 
 
 def _create_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -> urllib3.PoolManager:
-    """whole: seconds for a response. Raises InvalidInputError for a proxy that has no URL. Nothing of it is shown: where a password has a slash, any part may be one of it."""
+    """whole: seconds for a response. Raises InvalidInputError for a proxy that has no URL. Nothing of it is shown: where a password has a slash, any part may
+    be one of it."""
     if proxy is None:
         manager = urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
     else:
@@ -319,7 +320,8 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """How many seconds a server asks to wait: a number, or a time by its own clock (RFC 9110, section 10.2.3). 0 if it asks for nothing, or for something else."""
+    """The seconds of a Retry-After header: a number, or a time by the clock of the server (RFC 9110, section 10.2.3). 0 without the header, or for something
+    else."""
     header = headers.get("retry-after", "").strip()
     if _SIZE.fullmatch(header):
         return float(header)

@@ -39,8 +39,8 @@ _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
-    """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have it too
-    (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
+    """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have
+    it too (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
         return tag.encode(), False

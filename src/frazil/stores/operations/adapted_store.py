@@ -200,8 +200,8 @@ class AdaptedStore(Store, PartialWriter):
     def _look_again(
         self, requested: Mapping[str, dict[Span, None]], continue_from: Objects
     ) -> tuple[Objects, Collection[str]]:
-        """The objects of an earlier answer, with the spans that are requested now, and those that changed since. Without exact versions, the spans read before are
-        read again last, and must be the same."""
+        """The objects of an earlier answer, with the spans that are requested now, and those that changed since. Without exact versions, the spans read before
+        are read again last, and must be the same."""
         if not requested.keys() <= continue_from.keys():
             raise InvalidInputError("the Fetched to hold has other keys")
         objects = {key: continue_from[key] for key in requested}
@@ -428,6 +428,5 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     remembered.
 
     The object must support many threads. The store pickles if the object does; the copy counts as another writer. Raises InvalidInputError for an object
-    without
-    any operation, or with asynchronous ones."""
+    without any operation, or with asynchronous ones."""
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)

@@ -63,7 +63,7 @@ def look(can: Operations, requested: Mapping[str, Iterable[Span]], *, sized: boo
         if found is not None:
             return found
     raise StoreError(
-        "values change faster than they can be read, or ranges of them are not what was asked for",
+        "values change faster than they can be read, or ranges differ from the requested ones",
         key=next(iter(requested), None),
         hint="try again when no process writes to it; check that the server knows ranges",
     )
@@ -113,7 +113,8 @@ def _look_now(
 
 
 def _may_be_right(can: Operations, key: str, span: Span, part: bytes) -> bool:
-    """Whether an answer to a range may be right. Of one that came to the end of its value the size tells it: a server that ignores ranges gives the whole value for what is asked of its end."""
+    """Whether the bytes of a range are plausible. If they reach the end of the value, its size must confirm that: a server that ignores ranges returns
+    the whole value."""
     start, length = span
     if start <= 0 or len(part) == length or can.size is None:
         return True

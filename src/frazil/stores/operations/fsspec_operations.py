@@ -118,8 +118,8 @@ class FileSystemOperations:
         return sizes
 
     def _check_missing(self, keys: Sequence[str], answers: Sequence[object]) -> None:
-        """Raises the first error of `info` that does not say that a file is not there. HTTPFileSystem says so after any failure, which is the cause of its error then: such a file is
-        read, which fails as it should."""
+        """Raises the first error of `info` that does not say that a file is not there. HTTPFileSystem says so after any failure, which is the cause of its
+        error then: such a file is read, which fails as it should."""
         doubtful: list[str] = []
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):

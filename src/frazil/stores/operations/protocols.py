@@ -187,7 +187,8 @@ def _key_of(args: tuple[object, ...]) -> str | None:
 
 
 def store_failure(name: str, error: Exception, key: str | None) -> StoreError:
-    """The error for what an operation raised, in one line. Of addresses in it users, passwords and queries are left out: other libraries show signatures there."""
+    """The error for an exception of an operation, in one line. Of addresses in it users, passwords and queries are left out: other libraries show signatures
+    there."""
     text = " ".join(without_secrets(f"{error}").split())
     recursion = "it calls itself, perhaps through an operation that is derived from it"
     return StoreError(
@@ -200,7 +201,7 @@ def store_failure(name: str, error: Exception, key: str | None) -> StoreError:
 
 def shown_cause(error: Exception) -> Exception | None:
     """The error, to be the cause of ours; None if a traceback of it, or of an error before it, would show what may be secret. To be raised outside of `except`,
-    or it is the context all the same."""
+    or it is the context nevertheless."""
     stack: list[BaseException | None] = [error]
     visited: list[BaseException] = []
     while stack:

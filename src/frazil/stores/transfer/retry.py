@@ -36,8 +36,8 @@ REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or wh
 
 
 def attempts(backoff: Backoff, requested_delay: Callable[[], float] = lambda: 0.0) -> Iterator[int]:
-    """The numbers of the attempts, from 0. Waits before each but the first. requested_delay: called after each attempt, returns how many seconds the other side asks to
-    wait; no attempt follows if that is longer than `within`."""
+    """The numbers of the attempts, from 0. Waits before each but the first. requested_delay: called after each attempt, returns how many seconds the other side
+    asks to wait; no attempt follows if that is longer than `within`."""
     yield 0
     for attempt, pause in enumerate(_pauses(backoff, requested_delay), 1):
         time.sleep(pause)

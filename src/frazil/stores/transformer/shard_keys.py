@@ -104,8 +104,9 @@ class ShardKeys:
         return None
 
     def head(self, leading: tuple[int, ...]) -> str:
-        """The beginning of the keys with these leading coordinates; for nested keys, if some coordinates are left, a prefix, the inverse of `leading`. The keys of two such heads are in the order of the heads, as a separator comes before
-        every digit. Not for an encoding that does not define how its keys are built."""
+        """The beginning of the keys with these leading coordinates; for nested keys, if some coordinates are left, a prefix, the inverse of `leading`. The keys
+        of two such heads are in the order of the heads, as a separator comes before every digit. Not for an encoding that does not define how its keys are
+        built."""
         zeros = ["0"] * (len(self.counts) - len(leading))
         key = self.keys.encode_one((*leading, *(0 for _ in zeros)), self.prefix)
         return key[: len(key) - sum(map(len, zeros)) - max(len(zeros) - 1, 0)]

@@ -94,7 +94,8 @@ class HeadFault(Record):
 
 
 def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> HeadFault | None:
-    """The first local header that disagrees with the directory. heads: uint8[n, 30]; expected: of the directory flags, method, crc, stored, size and name (bytes), int64[n].
+    """The first local header that disagrees with the directory. heads: uint8[n, 30]; expected: of the directory flags, method, crc, stored, size and name
+    (bytes), int64[n].
 
     Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
     fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]

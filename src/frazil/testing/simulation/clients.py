@@ -1,4 +1,5 @@
-"""The work of simulated clients: sessions that are committed, functions that are run, forks, readers, tags, resets; and the errors that faults may cause in them.
+"""The work of simulated clients: sessions that are committed, functions that are run, forks, readers, tags, resets; and the errors that faults may cause in
+them.
 
 Each client records its requests and their results in the ledger (ledger.py). An error that no fault explains is a defect, and ends the run."""
 

@@ -1,4 +1,5 @@
-"""Simulated collectors: clients that collect garbage and expire snapshots while others work, hours that pass, and the check of the objects that are left at the end.
+"""Simulated collectors: clients that collect garbage and expire snapshots while others work, hours that pass, and the check of the objects that are left at the
+end.
 
 The dead objects are determined here again in a simple way: object by object."""
 
@@ -81,7 +82,8 @@ def watch(key: str, *, scheduler: Scheduler, ledger: Ledger) -> None:
 
 
 def check_collected(world: World, repository: Repository) -> None:
-    """Two collections, far enough apart, must leave no dead objects, and no lists; a collection before them removes files that killed clients left beside the objects."""
+    """Two collections, far enough apart, must leave no dead objects, and no lists; a collection before them removes files that killed clients left beside the
+    objects."""
     world.calm = True
     for hours in (8 * 24, 2, 2):
         world.scheduler.let_pass(hours * 60 * _MINUTE)

@@ -68,7 +68,8 @@ class Request:
         self.reads.append(Read(uid, values))
 
     def outcomes(self, parent: State, paths_from: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
-        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
+        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them
+        the parent"""
         if self.side is not None and self.began is not None:
             yield from outcomes(self.side, paths_from(self.began))
             return

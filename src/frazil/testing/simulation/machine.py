@@ -1,7 +1,7 @@
 """The machines of simulated clients: clocks that differ, pauses, random bytes and locks, all of them decided by the seed.
 
-While a simulation runs, time.time, time.time_ns, time.sleep, os.urandom, threading.Lock and threading.RLock are replaced by functions of this module. Threads that are not
-simulated get the original results."""
+While a simulation runs, time.time, time.time_ns, time.sleep, os.urandom, threading.Lock and threading.RLock are replaced by functions of this module. Threads
+that are not simulated get the original results."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class Side(Record):
 
 
 def outcomes(side: Side, paths: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
-    """The possible contents of a commit. paths: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
+    """The possible contents of a commit. paths: states that the session may have been rebased to, one after the other, the last of them the parent of the
+    commit"""
     for path in paths:
         yield from _merged_along(side, path)
 

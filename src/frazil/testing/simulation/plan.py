@@ -63,8 +63,8 @@ _CLIENT_TASKS: Final = 5  # tasks of a client
 
 
 class Plan(Record):
-    """format: of the repository, the second one is frazil.testing.memory_format;  acts, tasks: names, repeated by their frequency;  rate: probability of a fault
-    at an operation;  switch: probability that another client runs at a point"""
+    """format: of the repository, the second one is frazil.testing.memory_format;  acts, tasks: names, repeated by their frequency;  rate: probability of a
+    fault at an operation;  switch: probability that another client runs at a point"""
 
     seed: int
     kind: Kind

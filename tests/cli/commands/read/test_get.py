@@ -24,7 +24,7 @@ def output_of(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -
     return out
 
 
-def test_what_follows_the_location(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_paths_and_selections_after_the_location(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A selection follows an array's location, a path follows a group's."""
     row = np.array2string(SEA[10], max_line_width=120).encode() + b"\n"
     assert output_of(["get", "sea.zarr", "10"], capfdbinary) == row
@@ -107,7 +107,7 @@ def test_a_full_device_is_named(arguments: list[str], workdir: Path, capfdbinary
     assert capfdbinary.readouterr().err == b"frazil: /dev/full: No space left on device\n"
 
 
-def test_no_bytes_for_a_terminal(workdir: Path) -> None:
+def test_npy_is_not_written_to_a_terminal(workdir: Path) -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "frazil", "get", "sea.zarr", "--format", "npy"],

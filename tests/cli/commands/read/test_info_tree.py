@@ -108,7 +108,7 @@ def test_tree_of_an_array(workdir: Path, capfd: pytest.CaptureFixture[str]) -> N
     }
 
 
-def test_what_would_break_the_table_is_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_line_breaks_in_tables_are_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     attributes = {"title": "one\ntwo\x1b[31m", "na\rme": "é"}
     frazil.create_array(tmp_path / "a.zarr", data=[1, 2], attributes=attributes)
     frazil.create_group(tmp_path / "b.zarr", attributes=attributes)

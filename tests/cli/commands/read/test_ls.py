@@ -28,7 +28,7 @@ def test_members_of_groups_and_arrays_themselves(workdir: Path, capfd: pytest.Ca
     assert [entry["name"] for entry in entries_of(capfd, "ocean.zarr", "-r")] == ["flat", "level1", "level1/temp"]
 
 
-def test_what_is_stored(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ls_shows_stored_keys(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (entry,) = entries_of(capfd, "sea.zarr", "--long")
     array = frazil.open_array("sea.zarr")
     assert entry == {
@@ -55,7 +55,7 @@ def test_repositories_and_drafts(
     assert [entry["name"] for entry in entries_of(capfd, location)] == names
 
 
-def test_where_no_node_is(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ls_without_a_node(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (workdir / "data" / "below").mkdir(parents=True)
     (workdir / "data" / "below" / "x").write_bytes(b"12345")
     (workdir / "data" / "read\nme").write_bytes(b"123")
@@ -86,7 +86,7 @@ def test_unreadable_members_are_reported(workdir: Path, capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("location", ["nowhere", "sea.repo@nothing", "sea.repo@v1/nothing"])
-def test_where_nothing_is(workdir: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
+def test_ls_of_a_missing_location(workdir: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
     assert main(["ls", location]) == 1
     err = capfd.readouterr().err
     assert err.startswith("frazil: ")

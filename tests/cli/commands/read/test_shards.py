@@ -24,7 +24,7 @@ def test_a_table_of_all(workdir: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert "has no shards" in capfd.readouterr().err
 
 
-def test_one_shard_and_a_picture(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_shards_shows_one_shard_and_its_picture(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["shards", "sea.zarr", "--shard", "1,2", "-o", "shard.png"]) == 0
     out = capfd.readouterr().out
     assert "inner chunk 4, 8" in out
@@ -44,7 +44,7 @@ def test_wrong_usage(arguments: list[str], workdir: Path, capfd: pytest.CaptureF
     assert "usage: frazil shards" in capfd.readouterr().err
 
 
-def test_what_is_not_there(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_missing_shards(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["shards", "sea.zarr", "--shard", "9,9"]) == 1
     assert "3 x 3 shards" in capfd.readouterr().err
     assert main(["shards", "ocean.zarr"]) == 1

@@ -12,7 +12,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def test_nothing_is_wrong(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_sound_hierarchies_have_no_problems(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for location in ("ocean.zarr", "sea.zarr", "old.zr3", "sea.repo", "sea.repo@v1", "sea.repo@dev/level1"):
         assert main(["validate", location, "--decode"]) == 0
         out, err = capfd.readouterr()

@@ -25,7 +25,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspections_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     location = filled_repository(tmp_path)
     repo = frazil.Repository.open(location)
     assert "8,192" in output_of(capsys, "stats", location)

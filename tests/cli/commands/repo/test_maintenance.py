@@ -87,7 +87,7 @@ def test_wrong_usage(arguments: list[str], workdir: Path, capfd: pytest.CaptureF
     assert main(["repo", *arguments]) == 2
 
 
-def test_what_is_refused(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_refused(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["repo", "expire", "sea.repo", "--older-than", "0d", "--tags"]) == 1
     assert "tags cannot be deleted" in capfd.readouterr().err
     assert main(["repo", "gc", "sea.zarr"]) == 1

@@ -106,14 +106,14 @@ def test_a_dropped_attribute_is_reported(workdir: Path, capfd: pytest.CaptureFix
     assert "skipped: odd.nc: /a: attribute _FillValue: " in capfd.readouterr().err
 
 
-def test_nothing_is_committed_where_something_is_there(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_existing_destinations_are_refused(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tip = frazil.Repository.open("sea.repo").lookup_branch("main")
     assert main(["import", "ocean.nc", "sea.repo", "--adopt"]) == 1
     assert "choose another group with --path" in capfd.readouterr().err
     assert frazil.Repository.open("sea.repo").lookup_branch("main") == tip
 
 
-def test_no_repository_is_made_inside_of_another(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repositories_inside_repositories_are_refused(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "sea.repo/basin", "--adopt"]) == 1
     assert "with the group basin as its path" in capfd.readouterr().err
     assert not Path("sea.repo/basin").exists()

@@ -39,7 +39,7 @@ def test_a_value_and_a_file(workdir: Path, capfd: pytest.CaptureFixture[str]) ->
     assert np.isnan(frazil.open_array("ocean.zarr/level1/temp")[...]).all()
 
 
-def test_what_get_wrote_comes_back(workdir: Path) -> None:
+def test_get_and_set_round_trip(workdir: Path) -> None:
     assert main(["get", "sea.zarr", "5:60:3, ::-1", "-o", "part.npy"]) == 0
     assert main(["set", "sea.zarr", "...", "0"]) == 0
     with open("part.npy", "rb") as part:

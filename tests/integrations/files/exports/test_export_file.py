@@ -67,7 +67,7 @@ def test_hdf5_and_back(root: frazil.Group, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_64BIT_DATA"])
-def test_what_xarray_sees_goes_through_both_ways(kind: str, tmp_path: Path) -> None:
+def test_xarray_datasets_round_trip(kind: str, tmp_path: Path) -> None:
     write_netcdf(tmp_path / "a.nc", kind)
     group = "level1" if kind == "NETCDF4" else None
     with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
@@ -115,7 +115,7 @@ def test_plain_zarr_of_a_point_in_history(root: frazil.Group, tmp_path: Path) ->
     assert np.array_equal(frazil.open_array(tmp_path / "part.zarr" / "temp")[...], TEMP)
 
 
-def test_what_is_refused_leaves_nothing(root: frazil.Group, tmp_path: Path) -> None:
+def test_refused_exports_leave_no_file(root: frazil.Group, tmp_path: Path) -> None:
     root.create_array("complex", data=np.ones(3, "c8"))
     with pytest.raises(InvalidInputError, match="NetCDF4 has no counterpart of the data type complex64"):
         frazil.export_file(root, tmp_path / "a.nc")
@@ -237,7 +237,7 @@ def test_structs_in_hdf5(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["nc", "h5", "npz", "npy", "tif"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_what_is_interrupted_leaves_nothing(ending: str, error: type[BaseException], tmp_path: Path) -> None:
+def test_interrupted_exports_leave_no_file(ending: str, error: type[BaseException], tmp_path: Path) -> None:
     root = frazil.create_group(MemoryStore())
     root.create_array("a", data=np.zeros((40, 40)), chunks=(10, 40))
 

@@ -117,7 +117,7 @@ def test_variables_of_different_times_have_groups_of_their_names(tmp_path: Path)
     assert frazil.open(tmp_path / "a.zarr/q/q").shape == (NY, NX)
 
 
-def test_what_is_between_messages_is_passed_over(tmp_path: Path) -> None:
+def test_bytes_between_messages_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "t.grib"
     file.write_bytes(levels(1)[:0] + surface(1) + bytes(100_001) + b"GRI" + surface(1)[:0] + bytes(9))
     assert [array.path for array in scan_file(file).arrays if array.library] == ["t2m"]

@@ -113,7 +113,7 @@ def test_a_library_that_ends_its_process(
         scan_file(tmp_path / "a.h5")
 
 
-def test_one_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_process, "_idle", [])
     (tmp_path / "a.h5").write_bytes(valid)
     (tmp_path / "b.h5").write_bytes(valid[:2000])
@@ -128,7 +128,7 @@ def test_one_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("inf"), float("nan"), True, "5"])
-def test_limits_that_are_none(limit: object, valid: bytes, tmp_path: Path) -> None:
+def test_invalid_limits_are_refused(limit: object, valid: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_bytes(valid)
     with pytest.raises(InvalidInputError, match="time_limit"):
         scan_file(tmp_path / "a.h5", time_limit=limit)  # type: ignore[arg-type]

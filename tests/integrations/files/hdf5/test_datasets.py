@@ -121,7 +121,7 @@ def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: 
     assert bool(scanned.arrays[0].inline_chunks) is (layout == "compact" and 0 not in shape)
 
 
-def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
+def test_unsupported_datasets_are_skipped_by_name(tmp_path: Path) -> None:
     def fill(file: h5py.File) -> None:
         file["good"] = np.arange(3)
         file["enum"] = np.zeros(2, h5py.enum_dtype({"a": 0, "b": 1}, "i4"))

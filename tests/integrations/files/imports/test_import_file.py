@@ -77,7 +77,7 @@ def test_a_repository_a_branch_a_session(file: Path) -> None:
     assert np.array_equal(session.root["adopted/flat"][...], np.arange(12))
 
 
-def test_what_is_refused_writes_nothing(file: Path) -> None:
+def test_refused_imports_write_nothing(file: Path) -> None:
     with pytest.raises(InvalidInputError, match="only a repository can refer"):
         frazil.import_file(file, file.parent / "new.zarr", "virtual")
     with pytest.raises(InvalidInputError, match="no variable 'salt'"):

@@ -46,7 +46,7 @@ def check(root: frazil.Group, nested: bool) -> None:
 
 @pytest.mark.parametrize("path", ["", "a/b"])
 @pytest.mark.parametrize("how", HOW)
-def test_what_is_read_is_what_the_file_has(how: Mode, path: str, file: Path) -> None:
+def test_imported_values_equal_those_of_the_file(how: Mode, path: str, file: Path) -> None:
     repo, scanned, reports = opened(file), scan_file(file), [0]
     session = repo.writable_session()
     done = import_scanned(session, scanned, str(file), path=path, mode=how, report=reports.append)
@@ -63,7 +63,7 @@ def test_what_is_read_is_what_the_file_has(how: Mode, path: str, file: Path) -> 
 
 
 @pytest.mark.parametrize("how", ["copy", "adopt"])
-def test_what_is_within_needs_no_file(how: Mode, file: Path) -> None:
+def test_inline_chunks_need_no_file(how: Mode, file: Path) -> None:
     repo, session = (repo := opened(file)), repo.writable_session()
     import_scanned(session, scanned := scan_file(file), str(file), mode=how)
     session.commit("imported")
@@ -131,7 +131,7 @@ def test_a_variable_may_be_skipped_that_could_be_imported(file: Path) -> None:
     assert [part.path for part in done.skipped] == ["flat"]
 
 
-def test_what_loses_no_values_is_no_error(tmp_path: Path) -> None:
+def test_skipped_parts_without_values_are_no_error(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["type"] = np.dtype([("a", "i4")])
         file["values"] = [1, 2]
@@ -145,7 +145,7 @@ def test_what_loses_no_values_is_no_error(tmp_path: Path) -> None:
         import_scanned(session, scan_file(tmp_path / "a.h5"), str(tmp_path / "a.h5"), path="more")
 
 
-def test_what_is_refused(file: Path, tmp_path: Path) -> None:
+def test_invalid_imports_are_refused(file: Path, tmp_path: Path) -> None:
     scanned = scan_file(file)
     session = opened(file).writable_session()
     import_scanned(session, scanned, str(file))

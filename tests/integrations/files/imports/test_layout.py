@@ -87,7 +87,7 @@ def test_a_small_budget_makes_small_shards() -> None:
     assert shards is not None and prod(shards) * 4 <= 4 * MIB
 
 
-def test_what_the_user_asks_for() -> None:
+def test_layouts_that_the_user_gives() -> None:
     array = scanned((100, 200, 300), (10, 20, 30))
     assert choose_layout(array, LayoutOptions("same", None), 2**28)[:2] == ((10, 20, 30), None)
     assert choose_layout(array, LayoutOptions((5, 5, 5), (50, 50, 50)), 2**28)[:2] == ((5, 5, 5), (50, 50, 50))

@@ -159,7 +159,7 @@ def test_bytes_in_a_row_precede_its_path(tmp_path: Path) -> None:
     np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
 
 
-def test_a_table_that_is_not_there_has_no_references(tmp_path: Path) -> None:
+def test_a_missing_table_has_no_references(tmp_path: Path) -> None:
     place = write(tmp_path)
     (place / "deep/temp/refs.0.parq").unlink()
     (array,) = (array for array in scan_file(place).arrays if array.path == "deep/temp")

@@ -85,7 +85,7 @@ def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
         ({"fill_value": "none"}, "fill_value"),
     ],
 )
-def test_what_no_array_can_be_is_an_error(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_invalid_references_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=message):
         frazil.import_file(write(tmp_path, **changes), tmp_path / "sea.repo")  # type: ignore[arg-type]
     assert not (tmp_path / "sea.repo").exists()
@@ -142,7 +142,7 @@ def test_keys_that_no_chunk_has_are_left_out(key: str, tmp_path: Path) -> None:
     assert not any("other" in url for url in scan_file(file).arrays[0].urls)
 
 
-def test_no_file_chooses_whom_this_machine_asks(tmp_path: Path) -> None:
+def test_references_cannot_name_other_servers(tmp_path: Path) -> None:
     file = write(tmp_path)
     document = json.loads(file.read_text())
     document["refs"]["deep/temp/0.0"] = ["http://127.0.0.1:9/x"]

@@ -105,7 +105,7 @@ def test_values_are_copied_from_places_that_are_allowed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/temp")[...], VALUES)
 
 
-def test_what_cannot_be_imported(tmp_path: Path) -> None:
+def test_unsupported_datasets_are_refused(tmp_path: Path) -> None:
     made = dataset(tmp_path)
     with pytest.raises(InvalidInputError, match="no variable that is a manifest"):
         frazil.import_file(made.drop_vars("temp"), tmp_path / "sea.repo")

@@ -34,7 +34,7 @@ steps = st.one_of(
 
 
 @given(st.integers(0, 1000), st.lists(steps, max_size=30), st.integers(1, 8))
-def test_it_reads_as_a_file_does(size: int, steps: list[tuple[str, int]], kept: int) -> None:
+def test_ranged_files_read_like_files(size: int, steps: list[tuple[str, int]], kept: int) -> None:
     data = os.urandom(size)
     plain = io.BytesIO(data)
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def test_another_version_is_an_error() -> None:
     assert file.failure is caught.value
 
 
-def test_nothing_there() -> None:
+def test_missing_objects() -> None:
     with pytest.raises(NotFoundError, match="there is no file") as caught:
         RangedFile(MemoryStore(), "a/b", "s3://x/a/b")
     assert caught.value.key == "s3://x/a/b"

@@ -1,4 +1,5 @@
-"""frazil.export_file: an array or a group as a file of another format, or as plain Zarr, in one call. hdf5_file.py and other_files.py write the content of the files."""
+"""frazil.export_file: an array or a group as a file of another format, or as plain Zarr, in one call. hdf5_file.py and other_files.py write the content of the
+files."""
 
 from __future__ import annotations
 
@@ -72,8 +73,8 @@ def export_file(
     variables, skip  paths of arrays that are written (None: all) and that are left out
     overwrite    whether an existing file is replaced
     progress     called with bytes done since the last call;  runtime: bytes_in_flight: memory of the export (256 MiB)
-    A file appears under its name when it is complete. Raises InvalidInputError if a library is missing, and for arrays that the format cannot hold; AlreadyExistsError,
-    NotFoundError, StoreError, DataError."""
+    A file appears under its name when it is complete. Raises InvalidInputError if a library is missing, and for arrays that the format cannot hold;
+    AlreadyExistsError, NotFoundError, StoreError, DataError."""
     report = checked_progress(progress)
     chosen = format or _format_of(destination)
     if chosen not in _ALL:
@@ -151,8 +152,8 @@ def _write(
 
 
 def _replaceable(file: str, overwrite: bool) -> str:
-    """The path of the file to write, behind links. Raises AlreadyExistsError, InvalidInputError for something that is not a plain file, such as a folder or a device,
-    NotFoundError without a folder for it."""
+    """The path of the file to write, behind links. Raises AlreadyExistsError, InvalidInputError for something that is not a plain file, such as a folder or a
+    device, NotFoundError without a folder for it."""
     if os.path.lexists(file) and not overwrite:
         raise AlreadyExistsError(
             "the file already exists", key=file, hint="choose another name, or replace it: overwrite=True"

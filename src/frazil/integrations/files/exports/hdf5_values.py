@@ -54,7 +54,8 @@ class StoredValues(Record):
 
 
 def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) -> StoredValues:
-    """The stored form of an array. Raises InvalidInputError for a data type that the format does not have, and for attributes that contradict the stored form."""
+    """The stored form of an array. Raises InvalidInputError for a data type that the format does not have, and for attributes that contradict the stored
+    form."""
     dtype = array.dtype
     found = None
     if _is_text(array):

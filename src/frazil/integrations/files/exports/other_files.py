@@ -64,8 +64,8 @@ def write_npz(source: Exported, file: IO[bytes], budget: int, report: Report) ->
 
 
 def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
-    """Writes a TIFF file, compressed with deflate: a page for each element of the first dimensions. Raises InvalidInputError without tifffile, for several arrays, and
-    for an array that TIFF cannot hold; StoreError, DataError."""
+    """Writes a TIFF file, compressed with deflate: a page for each element of the first dimensions. Raises InvalidInputError without tifffile, for several
+    arrays, and for an array that TIFF cannot hold; StoreError, DataError."""
     tifffile = load_tifffile()
     array = only_array(source, "TIFF")
     if array.ndim < 2 or not prod(array.shape) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:

@@ -1,8 +1,8 @@
 """GRIB files, scanned with cfgrib: each of its variables as an array with a field in each chunk, and coordinates; and the decoding of one field by eccodes.
 
 Damaged messages make eccodes write outside its memory, so both run in another process (hdf5/scan_process.py).
-cfgrib decides which fields form one variable, with which dimensions, coordinates and attributes, as for xarray's engine "cfgrib". Its index files are neither read nor
-written, because they are pickles."""
+cfgrib decides which fields form one variable, with which dimensions, coordinates and attributes, as for xarray's engine "cfgrib". Its index files are neither
+read nor written, because they are pickles."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def load_eccodes(module: str = "eccodes") -> ModuleType:
 
 
 def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], None] = lambda: None) -> ScannedFile:
-    """The variables of a file that is open for reading. If they do not fit in one group (other levels, other kinds of steps), each set of them has a group, which is
-    named after the common values of its fields.
+    """The variables of a file that is open for reading. If they do not fit in one group (other levels, other kinds of steps), each set of them has a group,
+    which is named after the common values of its fields.
 
     The whole file is read, because the description of a field is in its message.
 

@@ -1,6 +1,7 @@
 """The messages of a GRIB file, and the fields in them, as bytes. Nothing is decoded here.
 
-A message of edition 2 may have several fields, which share sections before them. eccodes reads these only in the order of the file, so this module splits them."""
+A message of edition 2 may have several fields, which share sections before them. eccodes reads these only in the order of the file, so this module splits
+them."""
 
 from __future__ import annotations
 
@@ -124,8 +125,8 @@ def _length(file: BinaryIO, header: bytes, at: int, name: str) -> int:
 
 
 def _large_length(file: BinaryIO, length: int, at: int, name: str) -> int:
-    """Bytes of a message of edition 1 whose length has the mark of large messages, in the form of ECMWF: the length counts units of 120 bytes, and the length of
-    the data section is the excess of the last unit. Raises FormatError."""
+    """Bytes of a message of edition 1 whose length has the mark of large messages, in the form of ECMWF: the length counts units of 120 bytes, and the length
+    of the data section is the excess of the last unit. Raises FormatError."""
     start, flags = at + _HEADER[1], 0
     for number in (1, 2, 3, 4):
         if number in (2, 3) and not flags & (0x80 >> number - 2):

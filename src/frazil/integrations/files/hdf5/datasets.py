@@ -1,4 +1,5 @@
-"""HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and the positions of its chunks. Data is read only if it is not a span of the file.
+"""HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and the positions of its chunks. Data is read only if it is not a span of the
+file.
 
 Types and filters are in types.py, names of dimensions in dimensions.py. Links are not followed, so that no other file is opened.
 Of a remote file only the ranges that HDF5 needs are read."""

@@ -1,7 +1,8 @@
 """Import mode "copy": the arrays of a file written again, slab by slab, with chunks, shards and codecs of our choice.
 
-The same call continues an interrupted copy into a plain store: a journal at the destination shows that an import is under way, the journal of a rechunk shows the progress
-of an array, and the document of an array, which is written last, shows that it is complete. In a session unfinished arrays are not visible to others."""
+The same call continues an interrupted copy into a plain store: a journal at the destination shows that an import is under way, the journal of a rechunk shows
+the progress of an array, and the document of an array, which is written last, shows that it is complete. In a session unfinished arrays are not visible to
+others."""
 
 from __future__ import annotations
 

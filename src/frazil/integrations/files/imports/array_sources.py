@@ -29,8 +29,8 @@ def open_arrays(
     files: ExitStack,
     ended: Event,
 ) -> tuple[dict[str, Array], DecodedChunks]:
-    """Each array of the file, by path; and the chunks of those that a library decodes. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
-    libraries open; ended: as for DecodedChunks. Raises InvalidInputError if a library is missing."""
+    """Each array of the file, by path; and the chunks of those that a library decodes. prefixes: of locations that chunks may be read from, beside the folder
+    of the file; files: closes the files that libraries open; ended: as for DecodedChunks. Raises InvalidInputError if a library is missing."""
     own = {} if scanned.refers or source.container is not None else {source.prefix: None}
     allowed = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
     session = Repository.create(MemoryStore(), virtual_prefixes=allowed, runtime=runtime).writable_session()

@@ -70,12 +70,12 @@ def import_file(
 ) -> Imported:
     """Imports the arrays of a file of another format into a repository, in one commit, or into a plain store, with groups, attributes and dimension names.
 
-    source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF, GRIB; references of kerchunk (JSON, or a
-                 folder of Parquet); or a Dataset or DataTree of xarray that VirtualiZarr made
-    destination  a repository ("sea.repo", "sea.repo@branch/group"), created if nothing is there; a plain store (an existing one, or a new "sea.zarr"); a Session, which then
-                 has the changes
-    mode         "copy": decodes values and encodes them again; "adopt": copies the file into the repository, chunks are ranges of the copy; "virtual": chunks are ranges of
-                 the file itself, which must not change; None: "virtual" for references, else "copy"
+    source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF, GRIB; references of kerchunk
+                 (JSON, or a folder of Parquet); or a Dataset or DataTree of xarray that VirtualiZarr made
+    destination  a repository ("sea.repo", "sea.repo@branch/group"), created if nothing is there; a plain store (an existing one, or a new "sea.zarr"); a
+                 Session, which then has the changes
+    mode         "copy": decodes values and encodes them again; "adopt": copies the file into the repository, chunks are ranges of the copy; "virtual": chunks
+                 are ranges of the file itself, which must not change; None: "virtual" for references, else "copy"
     path         path of the group that the arrays are written to
     variables    paths of the variables to import (None: all); "*", "?" and "[...]" match any characters
     skip         paths of variables to leave out
@@ -88,8 +88,8 @@ def import_file(
     time_limit   seconds that the HDF5 library may take for one dataset
     progress     called with the number of bytes done since the last call
     runtime      bytes_in_flight: memory of the import (256 MiB), or one shard if that is larger
-    The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out, FormatError,
-    AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
+    The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out,
+    FormatError, AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
     check_flag(dry_run, "dry_run")
     if mode not in (None, "copy", "adopt", "virtual"):
         raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")

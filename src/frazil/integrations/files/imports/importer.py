@@ -133,15 +133,16 @@ def import_scanned(
 
     destination  a writable Session; or the location of a plain store, for mode "copy"
     file     its path, or its URL; for a dataset in memory, its name
-    mode     "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts of
-             the file where it is, which the session's repository must allow (folder_prefix)
+    mode     "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts
+             of the file where it is, which the session's repository must allow (folder_prefix)
     variables, skip  variables that are imported (None: all), and that are left out, as for select_variables
     layout   chunks, shards and codecs of copies
     report   is called with bytes done
     virtual_prefixes  as for scan_file
     runtime  bytes_in_flight: bytes that the import holds, or one shard if that is larger
-    Raises InvalidInputError if a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the repository's
-    format cannot hold; AlreadyExistsError if another node has the path of an array, StoreError, also if the file changed meanwhile, and errors of reading it."""
+    Raises InvalidInputError if a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
+    repository's format cannot hold; AlreadyExistsError if another node has the path of an array, StoreError, also if the file changed meanwhile, and errors of
+    reading it."""
     source = Source(file, "") if scanned.in_memory else source_of(file, virtual_prefixes)
     if mode == "adopt" and source.container is not None:
         raise InvalidInputError(

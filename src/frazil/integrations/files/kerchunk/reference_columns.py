@@ -95,7 +95,8 @@ def virtual_array(
     chunks: Callable[[str, ArrayMetadata], ChunkReferences],
     skipped: list[Skipped],
 ) -> ScannedArray:
-    """The scanned array of metadata, of any dialect. marks: the value of missing elements, as a fill value or as an attribute of Zarr v3; None: nothing is missing.
+    """The scanned array of metadata, of any dialect. marks: the value of missing elements, as a fill value or as an attribute of Zarr v3; None: nothing is
+    missing.
 
     Raises InvalidInputError for metadata that cannot be an array here, and errors of reading the references."""
     if not isinstance(array.chunk_grid, RegularGrid):

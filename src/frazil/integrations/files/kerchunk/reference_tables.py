@@ -1,5 +1,5 @@
-"""kerchunk's references in Parquet: a folder with `.zmetadata`, and tables of references for each array, `temp/refs.0.parq` and so on, with a row for each chunk
-in C order.
+"""kerchunk's references in Parquet: a folder with `.zmetadata`, and tables of references for each array, `temp/refs.0.parq` and so on, with a row for each
+chunk in C order.
 
 The documents in `.zmetadata` are read by references.py. pyarrow reads the tables (`pip install 'frazil[parquet]'`)."""
 
@@ -90,7 +90,8 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
 
 
 def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
-    """The columns of the first rows of a table of at most `most` rows, with None in `path` or `raw` where there is no value; None if the table does not exist."""
+    """The columns of the first rows of a table of at most `most` rows, with None in `path` or `raw` where there is no value; None if the table does not
+    exist."""
     parquet = load_pyarrow()
     try:
         with open_file(source) as file:

@@ -42,7 +42,8 @@ Chunks = Callable[[str, ArrayMetadata], ChunkReferences]  # the chunks of the ar
 
 def scan_references(file: BinaryIO, source: Source, prefixes: Prefixes | None = None) -> ScannedFile:
     """The arrays that a file of references describes. source: the place of the file; tables of references are beside it. prefixes: of locations where sizes
-    of whole objects may be looked up. Raises FormatError if it is not such a file, or is damaged, InvalidInputError if there are tables and pyarrow is missing."""
+    of whole objects may be looked up. Raises FormatError if it is not such a file, or is damaged, InvalidInputError if there are tables and pyarrow is
+    missing."""
     state, name = state_of(file), source.name
     if state.size > _MOST:
         raise FormatError(f"it has {state.size} bytes; references of more than {_MOST} are not read", key=name)

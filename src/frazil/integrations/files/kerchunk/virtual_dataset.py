@@ -1,5 +1,5 @@
-"""Datasets of VirtualiZarr: datasets of xarray in which some variables are manifests, with the places of chunks in files. Other variables are in memory, and are
-encoded as xarray writes them.
+"""Datasets of VirtualiZarr: datasets of xarray in which some variables are manifests, with the places of chunks in files. Other variables are in memory, and
+are encoded as xarray writes them.
 
 Neither package is imported here: manifests are recognised by their attributes."""
 

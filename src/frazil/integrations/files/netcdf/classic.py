@@ -110,7 +110,8 @@ def _layout(header: Header, variable: Variable) -> Layout:
 
 
 def _check(variable: Variable, layout: Layout, size: int, room: int) -> None:
-    """Raises InvalidInputError for a variable that cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave `room`."""
+    """Raises InvalidInputError for a variable that cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave
+    `room`."""
     check_name(variable.name)
     check_shape(layout.shape)
     if layout.size and layout.end > size:

@@ -227,7 +227,8 @@ def open_members(
 
 
 class _Elements:
-    """The elements of a compressed member, decoded while they are read. If a box is before the last one, the member is decoded once more, to a temporary file."""
+    """The elements of a compressed member, decoded while they are read. If a box is before the last one, the member is decoded once more, to a temporary
+    file."""
 
     def __init__(self, source: Source, array: ScannedArray, files: ExitStack) -> None:
         self._source, self._array, self._files = source, array, files

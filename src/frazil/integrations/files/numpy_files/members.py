@@ -52,10 +52,12 @@ class _Inflater:
 
 
 class Member:
-    """A compressed member. All its methods raise ChunkDecodeError for a damaged one, ChecksumError at the end, and errors of the libraries: zlib.error, lzma.LZMAError, OSError."""
+    """A compressed member. All its methods raise ChunkDecodeError for a damaged one, ChecksumError at the end, and errors of the libraries: zlib.error,
+    lzma.LZMAError, OSError."""
 
     def __init__(self, file: BinaryIO, member: zipfile.ZipInfo, name: str) -> None:
-        """file: the zip file, open for reading, which nothing else uses meanwhile;  name: of it, in messages. Raises FormatError for an encrypted member and an unknown method."""
+        """file: the zip file, open for reading, which nothing else uses meanwhile;  name: of it, in messages. Raises FormatError for an encrypted member and an
+        unknown method."""
         self._file, self._member, self._name = file, member, name
         self._left, self._at, self._checksum = member.compress_size, 0, 0
         file.seek(data_offset(file, member, name))

@@ -53,7 +53,8 @@ def load_tifffile() -> ModuleType:
 
 
 def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
-    """The series of a file that is open for reading, and their pyramids. A single array has the name of the file, others are series0, series0_level1, and so on.
+    """The series of a file that is open for reading, and their pyramids. A single array has the name of the file, others are series0, series0_level1, and so
+    on.
 
     Raises InvalidInputError without tifffile, FormatError if the file is damaged."""
     tifffile = load_tifffile()
