@@ -332,7 +332,7 @@ class Array(ZarrArray):
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
         access, values = self._named(self._access.elements_of, self._values(value, selection.result_shape))
-        return access, self._named(selection.source_view, values)
+        return access, self._named(lambda: selection.source_view(values))
 
     def check_values(self, value: ArrayLike) -> None:
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
