@@ -253,7 +253,6 @@ def put_next(
 ) -> Answer:
     """Writes the file after `tip`, with the next number, if it does not exist. after: new files by key that are written before it
 
-
     COMMITTED  the file exists with this content. Also if the answer was lost, and reading the file back showed it: no other writer uses the snapshot's id
     TAKEN      the file of another writer has this number: its tip
     UNKNOWN    the answer was lost: the file may exist or still arrive; or a crash of the machine may lose it
@@ -299,12 +298,10 @@ def require_repository(files: Files) -> None:
             hint="read it with the version of Icechunk that wrote it",
         )
     present, hint = files.present(), "Repository.create makes one"
-    if present is not None:
-        hint = (
-            f"{OBJECTS} are there: {_LOST}"
-            if present == OBJECTS
-            else f"{present} of Zarr is there; frazil.open reads it"
-        )
+    if present == OBJECTS:
+        hint = f"{OBJECTS} are there: {_LOST}"
+    elif present is not None:
+        hint = f"{present} of Zarr is there; frazil.open reads it"
     raise NotFoundError(f"there is no repository here: {files.store}", key=key, hint=hint)
 
 

@@ -1,4 +1,5 @@
-"""The record of lost chunk files under gc/lost/: a repair gave them up, and older snapshots still refer to them. Collections are not refused because of these."""
+"""The record of lost chunk files, in the folder `lost` of gc/: a repair gave them up, and older snapshots refer to them. Collections are not refused because
+of these."""
 
 from __future__ import annotations
 

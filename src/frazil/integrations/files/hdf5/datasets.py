@@ -195,6 +195,8 @@ class _Scan:
                 self.skipped.append(Skipped(path, name, error.message))
             except _FAILURES as error:
                 self.skipped.append(Skipped(path, name, f"it cannot be read: {error}"))
+        if isinstance(node, self.h5py.Dataset) and not found.keys() & {"flag_values", "flag_masks", "flag_meanings"}:
+            found |= flags_of(self.h5py, node.id.get_type())
         return found
 
     # --- arrays --------------------------------------------------------------------------------------------------------------------------
@@ -212,8 +214,6 @@ class _Scan:
             raise InvalidInputError("its data is in other files (external storage)")
         attributes = self._attributes(path, dataset)
         own_fill = _fill_value(dataset, dtype)
-        if not attributes.keys() & {"flag_values", "flag_masks", "flag_meanings"}:
-            attributes |= flags_of(self.h5py, kind)
         other = _OTHER_LAYOUT.get(dtype.kind, "") or padding_of(self.h5py, kind)
         layout, h5d = properties.get_layout(), self.h5py.h5d
         inline_chunks: InlineChunks = ()
