@@ -79,7 +79,7 @@ def test_invalid_documents_are_refused(kind: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".zattrs", ".zmetadata", "zarr.json~", "Zarr.json", "c/0"])
-def test_documents_without_known_members(name: str) -> None:
+def test_keys_that_are_not_documents_are_no_nodes(name: str) -> None:
     store = MemoryStore()
     store.set(name, b'{"zarr_format": 2}')
     for use in (frazil.open, frazil.open_array, frazil.open_group):

@@ -18,7 +18,7 @@ use crate::threads::Worker;
 pub type Entry = [i64; 2];
 pub const EMPTY: Entry = [-1, -1];
 
-/// The most inner chunks of a shard, as in codecs/chain.py.
+/// The most inner chunks of a shard, as in codecs/chain/compilation.py.
 const MOST: usize = 1 << 31;
 
 /// The index of the shards of one level: a frozen value, created by `shard_index`.

@@ -12,7 +12,7 @@ from frazil.metadata.json_text import Json
 
 
 def add_message(parser: ArgumentParser, target: str = "DESTINATION") -> None:
-    """place: the argument that may name a branch"""
+    """target: the argument that may name a branch"""
     parser.add_argument("-m", "--message", metavar="TEXT", help=f"the message of the commit, if {target} is a branch")
 
 

@@ -16,7 +16,7 @@ from typing import IO, Final
 from frazil.api.destinations import check_output
 from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json, dump_json, spelt_out
-from frazil.stores.local.replaced_file import replaced_file
+from frazil.stores.local.replaced_file import descriptor_of, replaced_file
 
 _ENDING: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -87,6 +87,10 @@ def binary_output(path: str | None) -> Iterator[IO[bytes]]:
     target = path
     try:
         with ExitStack() as files:
+            if (number := descriptor_of(path)) is not None:
+                sys.stdout.flush()
+                yield files.enter_context(os.fdopen(os.dup(number), "wb"))
+                return
             if os.path.isfile(path) or not os.path.exists(path):
                 files.enter_context(ended_by_signals())
                 path = files.enter_context(replaced_file(path))

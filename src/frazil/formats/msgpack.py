@@ -47,7 +47,9 @@ _HEADS: Final = [
     *[(_MAP, 0, width) for width in (2, 4)],
     *[(_INTEGER, number, 0) for number in range(-32, 0)],
 ]
-RESTORE: Final = "restore it from a copy of the repository, or `frazil repo repair`"  # a damaged file
+RESTORE: Final = (  # a damaged file
+    "`frazil repo verify` shows all damage; restore the file from a copy of the repository, or `frazil repo repair`"
+)
 _END: Final = ("the end of the file", 0, 0)
 _KINDS: Final = [kind for kind, _, _ in _HEADS]
 

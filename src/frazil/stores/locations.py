@@ -117,7 +117,13 @@ def given_location(location: Location | None, store: Location | None, options: M
         raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
     where = location if location is not None else store
     assert where is not None
-    if options is None or options == {}:
+    if options is None:
+        return where
+    if not isinstance(options, Mapping):
+        raise InvalidInputError(
+            f"storage_options is a {type(options).__name__}; it must be a mapping", hint='{"anon": True}'
+        )
+    if not options:
         return where
     chosen: dict[str, Any] = storage_options.object_options(where, options)
     archive = split_archive(str(where), is_url=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.errors import ReadOnlyError
+from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 
-class WrappedStore(Store):
+class WrappedStore(Store, PartialWriter):
     """A store that forwards every operation to `inner`. Subclasses override what they change. One that changes names in erase_many must handle prefixes there
     too, or declare that it does not (Capabilities.erases_prefixes)."""
 
@@ -46,6 +47,14 @@ class WrappedStore(Store):
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
         return self.inner.erase_leftovers(prefix, before)
+
+    def write_parts(self, writes: Writes) -> None:
+        """Uses `inner`'s, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
+        kind = type(self)
+        if kind.put_many is WrappedStore.put_many and kind.fetch is WrappedStore.fetch:
+            write_parts(self.inner, writes)
+        else:
+            write_by_put(self, writes)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)

@@ -133,7 +133,7 @@ def test_an_ellipsis_selects_the_omitted_dimensions() -> None:
     "selection",
     [4, -5, (0, 0), None, "x", 1.5, [4], [[0]], [True], [1.5], (..., ...), slice(None, None, 0), slice("a", None)],
 )
-def test_empty_index_lists_are_refused(selection: object) -> None:
+def test_invalid_selections_of_views_are_refused(selection: object) -> None:
     with pytest.raises(SelectionError):
         frazil.array(np.arange(4)).lazy[selection]
 

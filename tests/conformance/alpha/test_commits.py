@@ -67,7 +67,7 @@ def test_a_commit_writes_chunks_then_manifests_and_snapshot_then_the_branch_file
 
 
 @pytest.mark.rule("I70", "I335", "I336")
-def test_the_branch_file_is_written_last() -> None:
+def test_an_incomplete_commit_harms_no_one() -> None:
     """Whichever part of them exists when a writer dies, readers and writers continue from the last commit."""
     inner = MemoryStore()
     filled(inner)

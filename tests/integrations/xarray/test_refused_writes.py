@@ -217,3 +217,14 @@ def test_variables_can_be_added_to_a_group_that_has_two_lengths_already(tmp_path
     group.create_array("unnamed", data=np.ones(3))
     xr.Dataset({"a": ("t", np.ones(2))}).frazil.write(tmp_path / "a", mode="a")
     assert "a" in frazil.open_group(tmp_path / "a")
+
+
+def test_in_a_session_several_writes_may_append_together(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "r")
+    whole = _rows(0, 6).assign(b=("t", [1, 2, 3, 4, 5, 6]))
+    session = repo.writable_session()
+    whole.isel(t=slice(0, 4)).frazil.write(session)
+    _rows(4, 6).frazil.write(session, append_dim="t")
+    xr.Dataset({"b": ("t", [5, 6])}).frazil.write(session, append_dim="t")
+    session.commit("appended")
+    xr.testing.assert_identical(xr.open_dataset(repo.readonly_session(), engine="frazil"), whole)

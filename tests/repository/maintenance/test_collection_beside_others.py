@@ -13,9 +13,9 @@ from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, object
 
 import frazil
 from frazil.errors import ConflictError, FormatError, NotFoundError, StoreError
-from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.ids import decode_id, encode_id
 from frazil.repository.alpha.format import AlphaFormat
-from frazil.repository.format import Answer, RepositoryFormat, Tip
+from frazil.repository.format import Answer, EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance import collection
 from frazil.repository.maintenance.condemned import no_ids
 from frazil.repository.maintenance.id_columns import id_column
@@ -296,12 +296,13 @@ def test_objects_of_a_refused_old_session_stay(monkeypatch: pytest.MonkeyPatch) 
     session._transaction.needs_check = True
     advance = AlphaFormat.advance
 
-    def overtaken(files: AlphaFormat, tip: Tip, snapshot: ObjectId) -> Answer:
+    def overtaken(files: AlphaFormat, tip: Tip, commit: EncodedCommit) -> Answer:
         monkeypatch.undo()
+        files.write_new(commit.new)
         other = frazil.Repository.open(store)
-        other.create_branch("side", encode_id(snapshot))
+        other.create_branch("side", encode_id(commit.id))
         other.run(lambda root: root.attrs.update(first=1), message="first")
-        return advance(files, tip, snapshot)
+        return advance(files, tip, commit)
 
     monkeypatch.setattr(AlphaFormat, "advance", overtaken)
     with pytest.raises(ConflictError):

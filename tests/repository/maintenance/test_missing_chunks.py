@@ -259,6 +259,24 @@ def test_a_loss_that_a_repair_recorded(create: Create) -> None:
     assert opened(store).verify(decode=True).ok
 
 
+@formats
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_a_manifest_restored_after_a_repair_gave_up_a_file(create: Create, accept_loss: bool) -> None:
+    """The marks of the damaged manifest are not trusted, though the file that it named is recorded as lost."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    manifest = manifests_of(repo, "/a")[0]
+    value = store.get(manifest) or b""
+    chunk, _ = flip(store, repo)
+    opened(store).repair(accept_loss=True)
+    assert opened(store).garbage_collect().condemned["chunks"] == 1
+    store.set(manifest, value)
+    let_pass(store)
+    assert opened(store).garbage_collect(accept_loss=accept_loss).removed["chunks"] == 0
+    assert store.get(chunk) is not None
+
+
 def test_a_damaged_record_of_losses() -> None:
     """Collections are refused as before, and a repair with the consent records the losses again."""
     store = MemoryStore()

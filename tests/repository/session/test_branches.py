@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +82,34 @@ def test_a_fork_during_a_sync_and_a_turn() -> None:
     goes_on.set()
     thread.join()
     assert status == 0
+
+
+def test_a_sync_with_a_branch_file_covers_the_files_of_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a crash could keep the branch file and lose what it refers to. Here the commit is written between the look-ups of its manifest and its branch file."""
+    store, synced = MemoryStore(), list[list[str]]()
+    present = iter([["ref"], ["manifest"]])
+    monkeypatch.setattr(
+        MemoryStore,
+        "sizes",
+        lambda _, keys, found=present: np.array([-1 + 2 * (key in seen) for seen in [next(found)] for key in keys]),
+    )
+    monkeypatch.setattr(MemoryStore, "sync_values", lambda _, keys: synced.append(list(keys)) or [])
+    branches = Branches()
+    branches.note_unsynced(["manifest", "ref"], exist=False)
+    branches.sync(store)
+    assert synced == [["manifest", "ref"]]
+
+
+def test_a_sync_leaves_files_that_are_not_written_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[list[str]]()
+    monkeypatch.setattr(MemoryStore, "sync_values", lambda _, keys: synced.append(list(keys)) or [])
+    branches, store = Branches(), MemoryStore()
+    branches.note_unsynced(["manifest", "ref"], exist=False)
+    branches.note_unsynced(["other"])
+    branches.sync(store)
+    store.set("manifest", b"1")
+    branches.sync(store)
+    assert synced == [["other"], ["manifest"]]
 
 
 # --- recorded chunks ---------------------------------------------------------------------------------------------------------------------

@@ -235,3 +235,35 @@ def test_a_snapshot_without_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     with repo.transaction(message="first") as root:
         root.attrs["x"] = 1
     assert frazil.Repository.open(store).verify().ok
+
+
+def test_versions_that_copy_the_digest_of_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions without digests of snapshots copy flags that they do not know: the parent's digest is not that of their snapshot."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_digests="crc32c")
+    with repo.transaction(message="first") as root:
+        root.attrs["x"] = 1
+    with monkeypatch.context() as patch:
+        patch.setattr("frazil.repository.alpha.snapshot_flags.DIGEST_FLAG", "frazil.other")
+        patch.setattr("frazil.formats.alpha.snapshots.DIGEST_FLAG", "frazil.other")
+        with frazil.Repository.open(store).transaction(message="of an older version") as root:
+            root.attrs["x"] = 2
+    assert frazil.Repository.open(store).verify().ok
+    with frazil.Repository.open(store).transaction(message="third") as root:
+        root.attrs["x"] = 3
+    assert frazil.Repository.open(store).verify().ok
+
+
+def test_a_changed_snapshot_is_found_beside_other_damage() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_digests="crc32c", chunk_packing="off")
+    with repo.transaction(message="first") as root:
+        root.create_array("a", data=np.arange(4000.0), chunks=(1000,), codecs=[])
+        root.attrs["unit"] = "metre"
+    key = f"snapshots/{repo.lookup_branch('main')}"
+    store.set(key, (store.get(key) or b"").replace(b"metre", b"mitre"))
+    store.erase(store.list_prefix("chunks/")[0])
+    kinds = {problem.kind for problem in frazil.Repository.open(store).verify().problems}
+    assert kinds == {"missing", "snapshot"}
+    done = frazil.Repository.open(store).repair(accept_loss=True)
+    assert not done.commits

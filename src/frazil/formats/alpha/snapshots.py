@@ -167,7 +167,7 @@ def encode_and_index(
     write_value(head, snapshot.properties)
     nodes, start = encode_nodes(snapshot.nodes), bytearray()
     if DIGEST_FLAG in snapshot.flags:
-        digest = pack(_kernel.crc32c(nodes, _kernel.crc32c(head)).to_bytes(CRC_BYTES, "big"))
+        digest = _packed_digest(snapshot, _kernel.crc32c(nodes, _kernel.crc32c(head)))
         snapshot = snapshot._replace(flags={**snapshot.flags, DIGEST_FLAG: digest})
     write_array(start, len(_FIELDS))
     write_value(start, FORMAT_VERSION)
@@ -182,8 +182,16 @@ def differs_from_digest(snapshot: SnapshotFile, data: bytes) -> bool:
     reader.array("a snapshot")
     _read_version(reader, "the version")
     _read_flags(reader, "the flags")
-    digest = pack(_kernel.crc32c(memoryview(data)[reader.at :]).to_bytes(CRC_BYTES, "big"))
-    return snapshot.flags.get(DIGEST_FLAG, digest) != digest
+    digest, found = (
+        _packed_digest(snapshot, _kernel.crc32c(memoryview(data)[reader.at :])),
+        snapshot.flags.get(DIGEST_FLAG),
+    )
+    # versions that do not know the flag copy that of the parent, with the parent's id
+    return found is not None and found[:-CRC_BYTES] == digest[:-CRC_BYTES] and found != digest
+
+
+def _packed_digest(snapshot: SnapshotFile, crc: int) -> bytes:
+    return pack((encode_id(snapshot.metadata.id), crc.to_bytes(CRC_BYTES, "big")))
 
 
 @lru_cache(_MOST_FILES)

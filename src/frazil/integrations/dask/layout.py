@@ -121,7 +121,7 @@ def reading_chunks(
     """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or if one is too large, a part of it that divides it evenly, along
     the first dimensions first. An inner chunk is never divided.
 
-    unit   extents of a shard, or of a chunk if there are none;  inner: of a chunk"""
+    write_chunk  extents of a shard, or of a chunk if there are none;  inner: of a chunk"""
     extents = [min(length, part) for length, part in zip(shape, write_chunk, strict=True)]
     itemsize = max(itemsize, _LEAST)
     for axis, whole in enumerate(write_chunk):  # smaller, if one is too large

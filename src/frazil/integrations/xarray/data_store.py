@@ -33,6 +33,7 @@ from frazil.integrations.xarray.new_variables import (
 )
 from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
 from frazil.integrations.xarray.writer import Writer
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ class FrazilDataStore(AbstractDataStore):
             else:
                 variable = encoded_variable(variable, names[key])
             plans.append(planned_variable(names[key], variable, present.get(names[key]), target, key in checked))
-        _check_lengths(present, plans)
+        if not any(isinstance(array._location.store, NodeStore) for array in present.values()):
+            _check_lengths(present, plans)  # a session may take several writes for one commit
         return plans
 
     def coordinate(self, name: str) -> xarray.Variable:
@@ -209,7 +211,7 @@ def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned]) -> No
             raise InvalidInputError(
                 f"after this write the dimension {dimension!r} would have length {one} in variable {name!r} and {other} in {second!r}",
                 path=second,
-                hint=f"write all variables with the dimension {dimension!r} in one call, or rename it in the new ones",
+                hint=f"write all variables with the dimension {dimension!r} whole in one call, or in a session, or rename it in the new ones",
             )
 
 

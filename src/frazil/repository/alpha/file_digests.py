@@ -55,9 +55,9 @@ class FileDigests:
 
     def check(self, name: str, key: str, data: bytes) -> None:
         """Raises FormatError if a file has other bytes than were written. name: such as "manifests/WT2Z2GQ09G0RTAEQ3D70"."""
+        if name.startswith("snapshots/"):
+            return  # they contain their digests, which `add` compares
         self._merge()
-        if not len(self._ids):
-            return
         identity = decode_id(name.rpartition("/")[2])
         if among(id_column([identity]), self._ids)[0] and _digest(data) != identity[-CRC_BYTES:]:
             raise FormatError(

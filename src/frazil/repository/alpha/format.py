@@ -184,7 +184,11 @@ class AlphaFormat(AlphaSnapshots):
         add_guard(self, self.snapshot(tip.snapshot))
         new = commit.new
         if not self.store.capabilities.conditions_seen:
-            self.write_new(new)
+            try:
+                self.write_new(new)
+            except StoreError as error:
+                error.done = False  # the branch file was not sent
+                raise
             branches.check_conditions(self, commit.id)
             new = ()
         answer = branches.put_next(self, tip, commit.id, after={self.key(name): data for name, data, _ in new})

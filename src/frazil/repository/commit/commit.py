@@ -12,6 +12,7 @@ import numpy as np
 from frazil.errors import (
     CommitUnknownError,
     ConflictError,
+    FormatError,
     InvalidInputError,
     NotFoundError,
     StoreError,
@@ -157,8 +158,8 @@ def _advance(
     """Writes the commit of an intent, and points the branch to it. If an error is raised, the intent stays until its outcome is known."""
     try:
         outcome, found = files.advance(intent.tip, commit)
-    except StoreError as error:
-        if error.done is False:  # an earlier intent may still have been committed
+    except (StoreError, FormatError) as error:  # a FormatError: something is in the place of a file (replaced_files.py)
+        if getattr(error.__cause__ or error, "done", None) is False:  # an earlier intent may still have been committed
             transaction.written.lost([intent], may_be_named=may_be_condemned(transaction))
         raise
     if outcome == UNKNOWN or found is None:

@@ -6,8 +6,9 @@ reachable objects."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -98,7 +99,7 @@ def collect(
     except BaseException as error:
         if isinstance(error, FormatError):
             error.hint = error.hint or _VERIFY
-        if not (run.removes and _is_pending_commit(files, error)):
+        if not (run.removes and _removal_may_follow(files, error)):
             files.erase([run.name])
         raise
     files.erase([run.name])
@@ -120,7 +121,7 @@ class _Run:
             raise StoreError("the collection was suspended for days", done=False, hint="collect again")
 
 
-def _is_pending_commit(files: RepositoryFormat, error: BaseException) -> bool:
+def _removal_may_follow(files: RepositoryFormat, error: BaseException) -> bool:
     """Whether a failed removal may still be done later. Then the file of the run stays, so that no process tags a snapshot that may be removed."""
     outcome_known = isinstance(error, StoreError) and error.done is not None
     return not (outcome_known or files.store.capabilities.direct)
@@ -151,7 +152,7 @@ def _collect(
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
     stored_marks = load_marks(files)
-    given_up = None if accept_loss else lost_chunks(files, records)
+    given_up = None if accept_loss else partial(lost_chunks, files, records)
     reachable, marks, lost = _mark(files, stored_marks, listed, progress, given_up, saves=run is not None)
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
@@ -161,7 +162,7 @@ def _collect(
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
         held_branches = _hold_branches(files)
-        reachable, marks, lost = _mark(files, marks, listed, progress, given_up, saves=False)
+        reachable, marks, lost = _mark(files, marks, listed, progress, given_up, saves=False, stored=False)
         dead = _dead(listed, reachable)
         doomed = _condemned_among(doomed, dead)
     sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
@@ -199,22 +200,24 @@ def _mark(
     marks: Marks,
     listed: dict[ObjectKind, Listed],
     progress: Progress,
-    given_up: Ids | None,
+    given_up: Callable[[], Ids] | None,
     *,
     saves: bool,
+    stored: bool = True,
 ) -> tuple[Reachable, Marks, int]:
     """What is reachable, the marks to keep, and the number of reachable chunk files that do not exist. Raises FormatError if there are others than those given
-    up (None: any may be missing): if letters of an id in a manifest have changed, the chunk file that it named looks unreachable."""
+    up (None: any may be missing): if letters of an id in a manifest have changed, the chunk file that it named looks unreachable. stored: whether the marks
+    are those of an earlier collection."""
     lost, tries = NO_IDS, _MARKINGS
     while True:
         reachable, marks = mark(files, marks, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
         tries -= 1
-        unknown = NO_IDS if given_up is None else without(lost, given_up)
-        if not len(unknown) or not tries or among(lost, before).all():
+        unknown = NO_IDS if given_up is None or not len(lost) else without(lost, given_up())
+        if not len(lost) or not tries or (not stored and (not len(unknown) or among(lost, before).all())):
             break
         # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
-        marks = NO_MARKS
+        marks, stored = NO_MARKS, False
     if len(unknown):
         (first,) = next(_names("chunks", unknown[:1]))
         raise FormatError(

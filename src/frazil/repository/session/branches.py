@@ -90,6 +90,7 @@ class Branches:
                     done=None,
                     hint="check the disk, mount it again, open the repository again, verify it with decode=True, and repeat the commits since the last sync",
                 )
+            noted = _without_unfinished(store, noted)
             try:
                 absent = set(store.sync_values(list(noted)))
             except BaseException as error:
@@ -119,3 +120,15 @@ class Branches:
             yield
         finally:
             lock.release()
+
+
+def _without_unfinished(store: Store, noted: dict[str, bool]) -> dict[str, bool]:
+    """The noted keys without those that are written now. If a branch file stays, the files of its commit do, too: a sync of the branch file alone would let a
+    crash lose these. Raises StoreError."""
+    absent = [key for key, may_follow in noted.items() if may_follow]
+    while absent:  # until nothing appears during a look-up: files of a commit exist before its branch file does
+        still = [key for key, size in zip(absent, store.sizes(absent).tolist(), strict=True) if size < 0]
+        if len(still) == len(absent):
+            break
+        absent = still
+    return {key: may_follow for key, may_follow in noted.items() if not may_follow or key not in set(absent)}

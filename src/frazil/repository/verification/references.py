@@ -14,7 +14,7 @@ from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join, octets
+from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets
 from frazil.repository.maintenance.listed import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
@@ -45,13 +45,18 @@ class ChunkFiles:
     damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)
     missing  the files that manifests have named so far, and that are not listed"""
 
-    __slots__ = ("damaged", "ids", "missing", "sizes", "used")
+    __slots__ = ("damaged", "ids", "_missing", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
         self.ids, self.sizes = listed.ids, listed.sizes
         self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
-        self.missing = NO_IDS
+        self._missing: list[Ids] = []
+
+    @property
+    def missing(self) -> Ids:
+        """The chunk files that manifests refer to and that do not exist, sorted."""
+        return join(self._missing)
 
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
@@ -67,7 +72,7 @@ class ChunkFiles:
             damaged[rows] = exists[rows] & self.damaged[at]
             self.used[at[exists[rows]]] = True
         if not exists[rows].all():
-            self.missing = join([self.missing, ids[~exists[rows]]])
+            self._missing.append(ids[~exists[rows]])
         return ChunkStates(exists, ends, damaged)
 
 

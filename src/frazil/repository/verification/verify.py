@@ -167,12 +167,12 @@ def problems_of(
 
 
 def _find_changed(files: RepositoryFormat, snapshots: list[ReachedSnapshot], found: Findings) -> None:
-    """Finds the snapshots that have other bytes than were written, but no other problem, which would say more."""
-    known = {problem.snapshot for problem in found.problems}
+    """Finds the snapshots that have other bytes than were written, unless a problem of the same file says more."""
+    known = {problem.key for problem in found.problems}
     for snapshot in snapshots:
-        if files.is_changed(snapshot.file) and encode_id(snapshot.file) not in known:
-            text = "it has other bytes than were written, and nothing else shows where"
-            found.add("snapshot", text, snapshot.subject, files.key(f"snapshots/{encode_id(snapshot.file)}"))
+        key = files.key(f"snapshots/{encode_id(snapshot.file)}")
+        if files.is_changed(snapshot.file) and key not in known:
+            found.add("snapshot", "it has other bytes than were written", snapshot.subject, key)
 
 
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:

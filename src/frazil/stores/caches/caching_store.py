@@ -18,6 +18,7 @@ from frazil.errors import InvalidInputError
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part, RangeCache, RunningFetch, Span
+from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_views
@@ -322,6 +323,11 @@ class KeepingStore(WrappedStore):
         """As in Store; the old values are read from the store below, not from memory."""
         with self._dropped(keys):
             return self.inner.update_many(keys, change)
+
+    def write_parts(self, writes: Writes) -> None:
+        """As the class says; the old values are read from the store below, not from memory."""
+        with self._dropped(list(writes)):
+            write_parts(self.inner, writes)
 
     def copy_in(
         self,

@@ -67,8 +67,12 @@ def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int,
 
 
 def set_partial_values(store: _Store, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-    """Store.set_partial_values: by the store's own method if it has one, else by reading and putting whole values."""
-    writes = grouped_writes(key_start_values)
+    """Store.set_partial_values."""
+    write_parts(store, grouped_writes(key_start_values))
+
+
+def write_parts(store: _Store, writes: Writes) -> None:
+    """Partial writes, by the store's own method if it has one."""
     if isinstance(store, PartialWriter):
         store.write_parts(writes)
     else:
@@ -80,8 +84,13 @@ def write_by_put(store: _Store, writes: Writes) -> None:
     store.require("readable")
     store.require("writable")
     names = list(writes)
-    if len(names) > OPEN_AT_ONCE:  # published in several steps: writes that leave a gap are refused before the first
-        for key, size in zip(names, store.sizes(names).tolist(), strict=True):
-            check_starts(key, writes[key], max(size, 0))
+    if len(names) > OPEN_AT_ONCE:
+        check_all_starts(store, names, writes)
     for page in pages(names):
         store.update_many(names[page], lambda key, old: patched(key, old or b"", writes[key]))
+
+
+def check_all_starts(store: _Store, names: Sequence[str], writes: Writes) -> None:
+    """Refuses writes that leave a gap, before anything is written. Raises InvalidInputError."""
+    for key, size in zip(names, store.sizes(names).tolist(), strict=True):
+        check_starts(key, writes[key], max(size, 0))

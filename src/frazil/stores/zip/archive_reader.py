@@ -126,7 +126,7 @@ def fetch_entries(
     version: Version | None,
     fetched: Fetched | None,
 ) -> Fetched | None:
-    """As Store.fetch, for entries that were looked up; None if the object does not have the version. held: an earlier answer for the object, if any.
+    """As Store.fetch, for entries that were looked up; None if the object does not have the version. fetched: an earlier answer for the object, if any.
 
     Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
     versions = entries.versions(found)

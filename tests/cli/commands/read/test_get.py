@@ -93,7 +93,7 @@ def test_to_a_device(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -
 def test_an_unknown_ending_needs_a_format(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["get", "sea.zarr", "0, :3", "-o", "x.xls"]) == 2
     error = capfdbinary.readouterr().err
-    assert b"x.xls: give --format, or a name that ends in .txt, .csv, .json, .npy" in error
+    assert b"x.xls: give --format, or a name that ends in .txt, .text, .csv, .json, .npy" in error
     assert not Path("x.xls").exists()
     assert output_of(["get", "sea.zarr", "0, :3", "--format", "csv", "-o", "x.xls"], capfdbinary) == b""
     Path("v1.2").mkdir()

@@ -24,7 +24,7 @@ from frazil.operations.copy.copy import prepare_copy
 from frazil.repository.virtual.locations import is_remote
 from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.local.replaced_file import replaced_file
+from frazil.stores.local.replaced_file import descriptor_of, replaced_file
 from frazil.stores.location_overlap import address_of, check_no_overlap
 from frazil.stores.locations import Location
 
@@ -143,7 +143,7 @@ def _write(
             if form in ("netcdf4", "hdf5"):
                 write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
             else:
-                with open(unfinished, "xb") as stream:
+                with open(unfinished, "wb") as stream:
                     _STREAMS[form](source, stream, budget, report)
     except OSError as error:
         if isinstance(error, FrazilError):
@@ -159,7 +159,7 @@ def _replaceable(file: str, overwrite: bool) -> str:
             "the file already exists", key=file, hint="choose another name, or replace it: overwrite=True"
         )
     target = os.path.realpath(file)
-    if os.path.lexists(target) and not os.path.isfile(target):
+    if descriptor_of(file) is not None or (os.path.lexists(target) and not os.path.isfile(target)):
         raise InvalidInputError("only a plain file is replaced", key=file, hint="choose another name")
     if not os.path.isdir(os.path.dirname(target)):
         raise NotFoundError("there is no folder for the file", key=file, hint="make the folder, or choose another one")

@@ -18,6 +18,7 @@ from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padd
 from frazil.integrations.files.hdf5.dimensions import Dimensions
 from frazil.integrations.files.hdf5.library_reader import is_available, is_stored
 from frazil.integrations.files.hdf5.types import (
+    AFTER_NUL,
     TEXT,
     Filter,
     codecs_of,
@@ -67,6 +68,7 @@ _FAILURES: Final = (
     ValueError,
 )  # errors of h5py for damaged files, and of NumPy for the numbers in them
 
+_SMALL_TEXT: Final = 2**20  # bytes of text that are compared while a file is scanned
 _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can read the bytes of elements
     "O": "it is text of variable length, which is stored elsewhere in the file",
     "V": "the members of its elements are stored with offsets of HDF5",
@@ -214,8 +216,8 @@ class _Scan:
             raise InvalidInputError("its data is in other files (external storage)")
         attributes = self._attributes(path, dataset)
         own_fill = _fill_value(dataset, dtype)
-        other = _OTHER_LAYOUT.get(dtype.kind, "") or padding_of(self.h5py, kind)
         layout, h5d = properties.get_layout(), self.h5py.h5d
+        other = self._other_layout(dataset, dtype)
         inline_chunks: InlineChunks = ()
         library: Library | None = None
         codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
@@ -263,6 +265,17 @@ class _Scan:
             library,
             text_nbytes=_text_nbytes(dataset, dtype),  # last, because _library registers the filters that it needs
         )
+
+    def _other_layout(self, dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> str:
+        """The reason why the stored bytes are not the elements; "" if they are. Small text is read for it."""
+        reason = _OTHER_LAYOUT.get(dtype.kind, "") or padding_of(self.h5py, dataset.id.get_type())
+        if reason == AFTER_NUL and dataset.size * dtype.itemsize <= _SMALL_TEXT:
+            try:
+                data = _stored_bytes(self.h5py, dataset, dtype)
+            except _FAILURES:
+                return reason
+            return reason if _has_bytes_after_nul(data, dtype.itemsize) else ""
+        return reason
 
     def _library(self, dataset: h5py.Dataset, filters: list[Filter], reason: str) -> Library:
         """The HDF5 library as the decoder of a dataset. Raises InvalidInputError if it lacks a filter."""
@@ -367,6 +380,12 @@ def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...]
             chunk = tuple([start // extent for start, extent in zip(first, chunk_shape, strict=True)])
             return f"its chunk {chunk} was stored without {name}, unlike others"
     return ""
+
+
+def _has_bytes_after_nul(data: bytes, size: int) -> bool:
+    """Whether a text of `size` bytes goes on after its first NUL."""
+    octets = np.frombuffer(data, np.uint8).reshape(-1, size)
+    return bool((np.logical_or.accumulate(octets == 0, axis=1) & (octets != 0)).any())
 
 
 def _stored_bytes(module: ModuleType, dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> bytes:

@@ -62,13 +62,16 @@ def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     )
 
 
+AFTER_NUL: Final = "its text ends with a NUL, which any bytes may follow"
+
+
 def padding_of(h5py: ModuleType, kind: object) -> str:
     """The reason why the bytes of text of a fixed length are not the text; "" if they are, and for other types. NumPy pads with NULs."""
     if kind.get_class() != h5py.h5t.STRING or kind.is_variable_str():  # type: ignore[attr-defined]
         return ""
     padding = kind.get_strpad()  # type: ignore[attr-defined]
     if padding == h5py.h5t.STR_NULLTERM and kind.get_size() > 1:  # type: ignore[attr-defined] # netCDF has characters of this kind
-        return "its text ends with a NUL, which any bytes may follow"
+        return AFTER_NUL
     return "its text is padded with spaces" if padding == h5py.h5t.STR_SPACEPAD else ""
 
 
