@@ -100,3 +100,35 @@ def test_arrays_work_when_the_main_thread_has_ended() -> None:
     lines = done.stdout.split()
     assert len(lines) == 3
     assert len(set(lines)) == 1
+
+
+def test_an_interrupt_of_the_calling_thread_is_raised_at_once() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        done.append(number)
+        raise KeyboardInterrupt
+
+    with Threads(0, "test") as threads, pytest.raises(KeyboardInterrupt):
+        threads.map(work, range(5))
+    assert done == [0]
+
+
+def test_work_after_the_end_is_done_by_the_calling_thread() -> None:
+    with Threads(2, "test") as threads:
+        threads.submit(int)
+    assert threads.submit(int, "7").result(timeout=60) == 7
+
+
+def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+    threads = Threads(3, "test")
+    threads.map(int, range(9))
+    monkeypatch.setattr(threading.Thread, "join", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        threads.__exit__(None, None, None)
+    monkeypatch.undo()
+    for thread in threading.enumerate():
+        if thread.name == "test":
+            thread.join(60)
+    assert threading.active_count() == before

@@ -10,11 +10,14 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
 
 
 class Threads:
@@ -26,7 +29,7 @@ class Threads:
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
         self._count, self._name = count, name
-        self._calls: SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None] = SimpleQueue()
+        self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
 
     def submit(
@@ -36,22 +39,29 @@ class Threads:
         call = partial(work, *arguments, **named)
         if len(self._threads) < self._count and not self._start():
             self._count = len(self._threads)
-        if not self._threads:
-            return _run(Future(), call)
+        if not self._threads:  # an interrupt of this thread is raised at once; no name holds the future, as the traceback of an error holds this frame
+            return _run(Future(), call, Exception)
         future: Future[Result] = Future()
-        self._calls.put((partial(_run, future, call), future.cancel))
+        self._calls.put((partial(_run, future, call, BaseException), future.cancel))
         return future
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """The results of `work` for items, in their order. Raises the first error."""
-        futures = [self.submit(work, item) for item in items][::-1]
+        futures: list[Future[Result]] = []
+        for item in items:
+            futures.append(self.submit(work, item))
+            if futures[-1].done() and futures[-1].exception() is not None:
+                break
+        futures.reverse()
         results = []
         while futures:
             results.append(futures.pop().result())  # not in a variable: the traceback of an error holds this frame
         return results
 
     def _start(self) -> bool:
-        thread = Thread(target=self._work, name=self._name)
+        thread = Thread(
+            target=_work, args=(self._calls,), name=self._name, daemon=True
+        )  # the process must never wait for it
         self._threads.append(thread)  # before it runs: an interrupt must not leave a thread that nothing ends
         try:
             thread.start()
@@ -60,37 +70,42 @@ class Threads:
             return False
         return True
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call[0]()
-            del call
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        while kind is not None:
-            try:
-                call = self._calls.get_nowait()
-            except Empty:
-                break
-            if call is not None:
-                call[1]()
-        for _ in self._threads:
-            self._calls.put(None)
-        for thread in self._threads:
+        try:
+            while kind is not None:
+                try:
+                    call = self._calls.get_nowait()
+                except Empty:
+                    break
+                if call is not None:
+                    call[1]()
+        finally:
+            self._calls.put(None)  # each thread puts it back for the next one
+            self._count, threads, self._threads = 0, self._threads, []
+        for thread in threads:
             if thread.ident is not None:  # it was started
                 thread.join()
 
 
-def _run(future: Future[Result], work: Callable[[], Result]) -> Future[Result]:
+def _work(calls: Calls) -> None:
+    while (call := calls.get()) is not None:
+        call[0]()
+        del call
+    calls.put(None)
+
+
+def _run(future: Future[Result], work: Callable[[], Result], kept: type[BaseException]) -> Future[Result]:
+    """Calls `work` for a future. kept: errors that the future keeps; others are raised."""
     try:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(work())
-            except BaseException as error:
+            except kept as error:
                 future.set_exception(error)
         return future
     finally:

@@ -28,11 +28,11 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
     """uint8[nbytes] with undefined content. Raises MemoryError."""
     if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(nbytes, np.uint8)
-    # a fault for each page of 4 KiB takes longer than the copy that fills it. Huge pages begin at multiples of their size; bytes that are not written are
-    # no memory
-    huge = (nbytes + _HUGE_PAGE // 2) // _HUGE_PAGE * _HUGE_PAGE if hasattr(mmap, "MADV_HUGEPAGE") else 0
+    # a fault for each page of 4 KiB takes longer than the copy that fills it. Huge pages begin at multiples of their size; the last bytes have small pages:
+    # a huge page is memory as soon as one of its bytes is written
+    huge = nbytes // _HUGE_PAGE * _HUGE_PAGE if hasattr(mmap, "MADV_HUGEPAGE") else 0
     try:
-        memory = mmap.mmap(-1, max(nbytes, huge) + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, nbytes + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
         return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
     whole = np.frombuffer(memory, np.uint8)
