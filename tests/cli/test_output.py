@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -136,9 +137,16 @@ def test_a_tree_is_harmless_in_python_too() -> None:
     assert text.count("\n") == 4
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
+def ending(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal with its default handler: whoever started the tests may ignore it (nohup)."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_signal_leaves_no_unfinished_file(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array, file = tmp_path / "a.zarr", tmp_path / "out" / "a.h5"
     frazil.create_array(array, data=np.arange(4))
@@ -147,15 +155,15 @@ def test_a_signal_leaves_no_unfinished_file(
 
     def write(_: object, unfinished: str, *__: object) -> None:
         Path(unfinished).write_bytes(b"half")
-        signal.raise_signal(number)
+        signal.raise_signal(ending)
 
     monkeypatch.setattr(export_file, "write_hdf5", write)
-    assert main(["export", str(array), str(file), "--overwrite"]) == 128 + number
+    assert main(["export", str(array), str(file), "--overwrite"]) == 128 + ending
     with pytest.raises(KeyboardInterrupt), binary_output(str(file)) as stream:
         stream.write(b"half")
-        signal.raise_signal(number)
+        signal.raise_signal(ending)
     assert [path.read_bytes() for path in file.parent.iterdir()] == [b"old"]
-    assert signal.getsignal(number) == signal.SIG_DFL
+    assert signal.getsignal(ending) == signal.SIG_DFL
 
 
 def test_a_replaced_output_keeps_its_mode(tmp_path: Path) -> None:
