@@ -190,3 +190,18 @@ def test_an_output_is_not_the_name_of_a_folder(tmp_path: Path, capsys: pytest.Ca
     assert main(["get", str(tmp_path / "a.zarr"), "-o", f"{tmp_path}/x.csv/"]) == 1
     assert "is the name of a folder" in capsys.readouterr().err
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_the_file_behind_a_descriptor_is_never_replaced(tmp_path: Path) -> None:
+    """What a shell has written there, and writes later, stays."""
+    file = tmp_path / "log"
+    file.write_bytes(b"before\n")
+    with open(file, "ab") as log:
+        name = f"/dev/fd/{log.fileno()}"
+        with binary_output(name) as stream:
+            stream.write(b"output\n")
+        log.write(b"after\n")
+        log.flush()
+        frazil.create_array(tmp_path / "a.zarr", data=np.arange(4))
+        assert main(["export", str(tmp_path / "a.zarr"), name, "--format", "npy", "--overwrite"]) != 0
+    assert file.read_bytes() == b"before\noutput\nafter\n"

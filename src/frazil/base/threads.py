@@ -15,14 +15,12 @@ from typing import ParamSpec, Self, TypeAlias, TypeVar
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
 Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
 
 
 class Threads:
-    """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work; after an exception work
-    that has not begun is cancelled."""
+    """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work;
+    after an exception, work that has not begun is cancelled."""
 
     __slots__ = ("_calls", "_count", "_name", "_threads")
 
@@ -59,9 +57,8 @@ class Threads:
         return results
 
     def _start(self) -> bool:
-        thread = Thread(
-            target=_work, args=(self._calls,), name=self._name, daemon=True
-        )  # the process must never wait for it
+        # daemon: the process must never wait for a thread that an interrupt left behind
+        thread = Thread(target=_work, args=(self._calls,), name=self._name, daemon=True)
         self._threads.append(thread)  # before it runs: an interrupt must not leave a thread that nothing ends
         try:
             thread.start()

@@ -192,9 +192,9 @@ def _cost(shape: tuple[int, ...], column: tuple[int, ...], grids: _Grids) -> flo
     )
 
 
-def _cuts(length: int, source: int, other: int) -> int:
+def _cuts(length: int, first: int, second: int) -> int:
     """The number of pieces into which two regular grids together cut a length."""
-    return -(-length // source) + -(-length // other) - 1 - (length - 1) // lcm(source, other)
+    return -(-length // first) + -(-length // second) - 1 - (length - 1) // lcm(first, second)
 
 
 def read_slabs(

@@ -28,9 +28,8 @@ class CreateOnly(bytes):
 
 ABSENT: Final[Version] = b""  # expect: the key must not exist
 CREATE_ONLY: Final[Version] = CreateOnly()  # expect: as ABSENT, for a key that is only created and never replaced
-CREATE_LAST: Final[Version] = (
-    CreateOnly()
-)  # of local disks, for the last key of a call: as CREATE_ONLY, but created only after all others are there and synced
+# expect, on local disks, for the last key of a call: as CREATE_ONLY, but created only after all others are there and synced
+CREATE_LAST: Final[Version] = CreateOnly()
 ANY: Final = None  # expect: any version, or no value
 
 FOUND, ABSENT_KEY, STALE, UNKNOWN, FOLDER = 0, 1, 2, 3, 4  # status of a name in Fetched

@@ -110,7 +110,7 @@ def addresses_read(data: object) -> list[tuple[object, str]]:
         data = data.array
     graph = getattr(data, "__dask_graph__", None)
     found = [data] if graph is None else [getattr(task, "value", task) for task in dict(graph()).values()]
-    return [address for found_address in found if (address := _address(found_address)) is not None]
+    return [address for source in found if (address := _address(source)) is not None]
 
 
 def _address(data: object) -> tuple[object, str] | None:

@@ -21,9 +21,8 @@ from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 
 FORMAT_VERSION: Final = 0
-DIGEST_FLAG: Final = (
-    "frazil.snapshot_digest"  # CRC-32C of the bytes of the file after its flags, the highest byte first
-)
+# the id of the snapshot, and the CRC-32C of the bytes of its file after the flags, the highest byte first
+DIGEST_FLAG: Final = "frazil.snapshot_digest"
 
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
@@ -182,10 +181,8 @@ def differs_from_digest(snapshot: SnapshotFile, data: bytes) -> bool:
     reader.array("a snapshot")
     _read_version(reader, "the version")
     _read_flags(reader, "the flags")
-    digest, found = (
-        _packed_digest(snapshot, _kernel.crc32c(memoryview(data)[reader.at :])),
-        snapshot.flags.get(DIGEST_FLAG),
-    )
+    digest = _packed_digest(snapshot, _kernel.crc32c(memoryview(data)[reader.at :]))
+    found = snapshot.flags.get(DIGEST_FLAG)
     # versions that do not know the flag copy that of the parent, with the parent's id
     return found is not None and found[:-CRC_BYTES] == digest[:-CRC_BYTES] and found != digest
 

@@ -355,7 +355,7 @@ class _Run:
         try:
             expired = set(id_list(expired_ids(self._files)))
         except UNREADABLE as error:
-            text = f"histories are not repaired, as no one can say what has expired: restore {error.key} from a copy; {error.message}"
+            text = f"histories are not repaired, as no one can say what has expired: restore {error.key or 'its record'} from a copy; {error.message}"
             self.lost.append(Entry("history", text, ""))
             return
         files = self._files.uncached()

@@ -131,4 +131,5 @@ def _without_unfinished(store: Store, noted: dict[str, bool]) -> dict[str, bool]
         if len(still) == len(absent):
             break
         absent = still
-    return {key: may_follow for key, may_follow in noted.items() if not may_follow or key not in set(absent)}
+    unfinished = set(absent)
+    return {key: may_follow for key, may_follow in noted.items() if key not in unfinished}

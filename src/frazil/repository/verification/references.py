@@ -42,10 +42,9 @@ class ChunkFiles:
 
     ids      sorted;  sizes: int64[n], bytes
     used     bool[n]: files that have a reference
-    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)
-    missing  the files that manifests have named so far, and that are not listed"""
+    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)"""
 
-    __slots__ = ("damaged", "ids", "_missing", "sizes", "used")
+    __slots__ = ("_missing", "damaged", "ids", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
@@ -55,7 +54,7 @@ class ChunkFiles:
 
     @property
     def missing(self) -> Ids:
-        """The chunk files that manifests refer to and that do not exist, sorted."""
+        """The chunk files that manifests have named so far and that are not listed, sorted."""
         return join(self._missing)
 
     def find(self, manifest: Manifest) -> ChunkStates:

@@ -279,12 +279,12 @@ class LocalStore(Store):
 
     def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
         """As Store says: all in one call of the kernel, which syncs the files together, unless a subclass writes in another way."""
-        names = [*others, key]
+        names, expect = [*others, key], [*[CREATE_ONLY] * len(others), CREATE_LAST]
         if len(names) > _FOR_ONE_THREAD or type(self).put_many is not LocalStore.put_many:
             return super()._create_after(others, key, value)
-        expect = [*[CREATE_ONLY] * len(others), CREATE_LAST]
+        put = partial(self.put_many, names, pieces_of([*others.values(), value]), expect)
         try:
-            return self.put_many(names, pieces_of([*others.values(), value]), expect)[-1]
+            return when_files_are_free(put)[-1]
         except StoreError as error:
             error.done = error.done if error.key == key else False
             raise

@@ -216,9 +216,9 @@ def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
     starts = tuple(beginning.lower() for beginning in beginnings)
     return tuple(
         sorted(
-            beginning
-            for beginning in os.environ.items()
-            if beginning[0].lower().startswith(starts) or beginning[0].lower().endswith("_proxy")
+            variable
+            for variable in os.environ.items()
+            if variable[0].lower().startswith(starts) or variable[0].lower().endswith("_proxy")
         )
     )
 

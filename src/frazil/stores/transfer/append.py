@@ -18,6 +18,8 @@ def append(store: StorePort, key: str, value: Pieces, expect: Version | None) ->
         old = store.fetch([key], WHOLE, expect=[expected])  # kept until versions are compared
         present = old.versions[0] or ABSENT
         if old.status[0] == STALE:
+            if expected is ANY:  # replaced while it was read
+                continue
             return Changed(present)
         sources, rows = joined_sources(old.sources, value.sources, value.rows)
         rows = np.concatenate((old.rows[old.rows[:, 0] != MISSING], rows))

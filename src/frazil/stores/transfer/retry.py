@@ -67,19 +67,19 @@ def _pauses(backoff: Backoff, requested_delay: Callable[[], float] = lambda: 0.0
         longest = min(2 * longest, backoff.last)
 
 
-def replaced(action: str, key: str) -> StoreError:
+def replaced(subject: str, key: str) -> StoreError:
     """The error of a reader after all attempts of READS."""
     return StoreError(
-        f"{action} replaced {READS.attempts} times while it was read",
+        f"{subject} replaced {READS.attempts} times while it was read",
         key=key,
         hint="read it again when its writer is done",
     )
 
 
-def outrun(action: str, key: str, tried: Backoff) -> StoreError:
+def outrun(subject: str, key: str, tried: Backoff) -> StoreError:
     """The error of a writer after all attempts."""
     return StoreError(
-        f"others changed {action} before each of {tried.attempts} attempts",
+        f"others changed {subject} before each of {tried.attempts} attempts",
         key=key,
         hint="try again when other writers are done",
     )

@@ -107,8 +107,8 @@ class ShardingStore(WrappedStore):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `held` one. A range of
-        a chunk is clipped to it."""
+        """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `continue_from` one. A
+        range of a chunk is clipped to it."""
         if continue_from is not None and isinstance(before := continue_from.resume, ReadShards):
             return fetch_chunks(self.inner, names, before.located, spans, before.fetched, expect)
         rows, chunk_rows = self._chunk_rows(names)

@@ -244,6 +244,21 @@ def test_text_is_read_without_its_padding(chunks: tuple[int, ...] | None, tmp_pa
             assert len(set(file[name][...].tolist())) == 3
 
 
+@pytest.mark.parametrize(("value", "virtual"), [(b"ab", True), (b"ab\0cd", False)])
+def test_text_that_ends_with_a_nul_is_virtual_if_nothing_follows(value: bytes, virtual: bool, tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        kind = h5py.h5t.C_S1.copy()
+        kind.set_size(8)
+        kind.set_strpad(h5py.h5t.STR_NULLTERM)
+        dataset = h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create(h5py.h5s.SCALAR))
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(value, "S8"), kind)
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert (array_of(scanned, "a").library is None) == virtual
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert frazil.open_array(tmp_path / "a.zarr", path="a")[()] == b"ab"
+
+
 def test_names_of_an_enumeration_become_flags(tmp_path: Path) -> None:
     kind = h5py.enum_dtype({"clear sky": 0, "cloudy": 7}, "i2")
 

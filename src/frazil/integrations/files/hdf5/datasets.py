@@ -207,8 +207,7 @@ class _Scan:
         """Raises InvalidInputError for a dataset that cannot be an array here."""
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
-        kind = dataset.id.get_type()
-        dtype = data_type_of(self.h5py, kind)
+        dtype = data_type_of(self.h5py, dataset.id.get_type())
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
         properties = dataset.id.get_create_plist()
