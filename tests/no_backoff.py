@@ -14,5 +14,5 @@ import pytest
 def no_pauses() -> Iterator[None]:
     """During the block, retries follow at once; also a decorator. Not for tests in which rival threads run during the pauses."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("frazil.stores.transfer.retry.time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
+        patched.setattr("frazil.base.retry.time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
         yield

@@ -12,8 +12,8 @@ import pytest
 
 import frazil
 from frazil import storage
+from frazil.base.retry import FREE_FILES
 from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
-from frazil.stores.transfer.retry import FREE_FILES
 
 
 def test_folders_and_memory(tmp_path: Path) -> None:

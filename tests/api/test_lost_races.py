@@ -58,7 +58,7 @@ class Overtaken(MemoryStore):
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda _: None)
+    monkeypatch.setattr("frazil.base.retry.time.sleep", lambda _: None)
 
 
 def repository(store: MemoryStore, **options: object) -> frazil.Repository:

@@ -280,7 +280,7 @@ def test_back_off_grows_with_each_lost_race(monkeypatch: pytest.MonkeyPatch) -> 
             with repo.transaction(message="theirs") as root:
                 root["t"].attrs["turn"] = left[0]
 
-    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", pauses.append)
+    monkeypatch.setattr("frazil.base.retry.time.sleep", pauses.append)
     monkeypatch.setattr(frazil.Session, "rebase", overtaken)
     with repo.transaction(message="first of them") as root:
         root["t"].attrs["turn"] = 5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sleep: the retried reads are in this process."""
-    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("frazil.base.retry.time.sleep", lambda seconds: None)
 
 
 def lost(store: FaultyStore, puts: int) -> FaultPlan:

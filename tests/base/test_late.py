@@ -13,8 +13,10 @@ import frazil.stores
 from frazil.base.late import LateModule, late_names
 
 
-def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+def run(code: str, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def test_a_module() -> None:
@@ -27,9 +29,52 @@ def test_a_module() -> None:
         late.nothing
 
 
-def test_a_module_is_imported_when_it_is_asked() -> None:
+def test_a_module_is_imported_when_it_is_used() -> None:
     code = "import sys; from frazil.base.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
     assert run(code) == "False True"
+
+
+FEW_FILES = """
+import os, resource, sys, time
+from frazil.base import retry
+from frazil.base.late import LateModule, late_names
+late = LateModule("colorsys")
+get, _ = late_names("frazil.base", {"Fraction": "fractions"})
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+
+def open_all():
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+
+def close_all(seconds):
+    while held:
+        os.close(held.pop())
+
+open_all()
+if sys.argv[1] == "closed":
+    time.sleep = close_all
+    late.rgb_to_hls
+    open_all()
+    print(get("Fraction"), held)
+else:
+    time.sleep = lambda seconds: None
+    time.monotonic = iter(range(10**9)).__next__
+    try:
+        late.rgb_to_hls
+    except retry.StoreError as error:
+        print(error.errno, error.hint)
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "output"), [("closed", "<class 'fractions.Fraction'> []"), ("kept", "24 raise the limit (ulimit -n)")]
+)
+def test_an_import_waits_until_files_are_closed(files: str, output: str) -> None:
+    assert run(FEW_FILES, files) == output
 
 
 def test_late_modules_are_not_loaded_at_import() -> None:

@@ -87,7 +87,7 @@ NONE = """
 import os, resource, sys
 import frazil
 from frazil.errors import StoreError
-from frazil.stores.transfer.retry import FILES, when_files_are_free
+from frazil.base.retry import FILES, when_files_are_free
 from tests.faults.concurrent_calls import in_threads
 array = frazil.open_array(sys.argv[1], "r+")
 array[0]

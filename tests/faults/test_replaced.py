@@ -17,11 +17,11 @@ import pytest
 from tests.faults.concurrent_calls import fork, in_threads
 
 import frazil
+from frazil.base.retry import Backoff
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.errors import ConflictError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.transfer.retry import Backoff
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.base.retry import Backoff
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as store_module
 from frazil.stores import values
 from frazil.stores.memory import MemoryStore
 from frazil.stores.operations import partial_access
 from frazil.stores.store import Store
-from frazil.stores.transfer.retry import Backoff
 from frazil.stores.values import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 from frazil.testing.store_tests import StoreTests

@@ -25,6 +25,7 @@ from frazil.api.repository_arguments import (
 from frazil.api.session import COMMITS, Session
 from frazil.array.group import Group
 from frazil.base.late import LateModule
+from frazil.base.retry import retry
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
@@ -41,7 +42,6 @@ from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
-from frazil.stores.transfer.retry import retry
 
 if TYPE_CHECKING:
     from frazil.array.interface import html_table

@@ -12,6 +12,7 @@ from frazil.array.arguments import check_flag
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import NodeLocation, find_node, missing
+from frazil.base.retry import Backoff, attempts
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError, NodeKindError
 from frazil.formats.ids import encode_id
@@ -30,7 +31,6 @@ from frazil.repository.session.set_references import Check, adopt_file, set_adop
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore, shown_to_zarr
-from frazil.stores.transfer.retry import Backoff, attempts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -17,6 +17,7 @@ from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.retry import READS
 from frazil.base.weak_references import renew_after_fork
 from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Refusal, cause_of
@@ -36,7 +37,6 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.transfer.retry import READS
 
 if TYPE_CHECKING:
     from frazil.metadata.types import heap as heaps

@@ -25,6 +25,7 @@ from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk,
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
+from frazil.base.retry import lacks_files
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, SelectionError, UnknownExtensionError, one_line
@@ -43,7 +44,6 @@ from frazil.indexing import (
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.transfer.retry import lacks_files
 
 if TYPE_CHECKING:
     from frazil.array import info as _info

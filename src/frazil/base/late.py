@@ -10,6 +10,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from frazil.base.retry import lacks_files, when_files_are_free
+from frazil.errors import StoreError
+
 
 class LateModule:
     """A placeholder for a module: `middle = LateModule("frazil.codecs.chain.python_stage")`, beside a plain import of it for type checkers."""
@@ -22,11 +25,25 @@ class LateModule:
 
     def __getattr__(self, name: str) -> object:
         if self._module is None:
-            self._module = import_module(self._name)
+            self._module = _import(self._name)
         return getattr(self._module, name)
 
     def __repr__(self) -> str:
         return f"LateModule({self._name!r})"
+
+
+def _import(name: str) -> ModuleType:
+    """A module. Waits while too many files are open, as short as a caller may that holds some. Raises StoreError, after which schedulers close theirs."""
+    try:
+        return when_files_are_free(lambda: import_module(name))
+    except OSError as error:
+        if not lacks_files(error):
+            raise
+        raise StoreError(
+            f"module {name} cannot be imported: too many files are open",
+            errno=error.errno,
+            hint="raise the limit (ulimit -n)",
+        ) from None
 
 
 if TYPE_CHECKING:
@@ -42,7 +59,7 @@ def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
     def get(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{missing_names.hint(package, name)}")
-        module = import_module(names[name])
+        module = _import(names[name])
         value: object = module if names[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Self, final
 import numpy as np
 
 from frazil.base.late import LateModule
+from frazil.base.retry import FREE_FILES, WRITES, attempts, outrun, when_files_are_free
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import StorePort
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, outrun, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ANY,

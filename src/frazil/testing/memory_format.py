@@ -16,6 +16,7 @@ from typing import Final
 
 from frazil.api.repository import Repository
 from frazil.base.record import Record
+from frazil.base.retry import WRITES, attempts
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import (
     AlreadyExistsError,
@@ -51,7 +52,6 @@ from frazil.repository.maintenance.expired import has_expired, require_history
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
-from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
 _NAME: Final = "state"

@@ -25,7 +25,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, none of which is waited for."""
     made: list[float] = []
     clock = SimpleNamespace(**{**vars(time), "sleep": made.append, "monotonic": lambda: time.monotonic() + sum(made)})
-    monkeypatch.setattr("frazil.stores.transfer.retry.time", clock)
+    monkeypatch.setattr("frazil.base.retry.time", clock)
     return made
 
 

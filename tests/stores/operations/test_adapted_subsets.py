@@ -220,7 +220,7 @@ def test_rubbish_and_any_exception_are_store_errors(
     name: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # versions that keep changing are retried often
-    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda _: None)
+    monkeypatch.setattr("frazil.base.retry.time.sleep", lambda _: None)
     for answer in (*RUBBISH, ZeroDivisionError("boom"), AttributeError("boom")):
 
         def bogus(*_: object, answer: object = answer) -> object:

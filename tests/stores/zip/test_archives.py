@@ -270,7 +270,7 @@ def test_archives_have_one_writer_at_a_time(tmp_path: Path) -> None:
         with (
             patch(
                 "frazil.stores.zip.archive_file.FREE_FILES",
-                frazil.stores.transfer.retry.FREE_FILES._replace(attempts=2),
+                frazil.base.retry.FREE_FILES._replace(attempts=2),
             ),
             pytest.raises(StoreError, match="another writer"),
         ):

@@ -12,9 +12,9 @@ from frazil.array.shape.extents import corners
 from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
 from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import DataError
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.stores.transfer.retry import READS, attempts, replaced
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import NodeLocation

@@ -19,11 +19,11 @@ from frazil.array.access import Access, failure, folder_there, shard_replaced
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
+from frazil.base.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.errors import DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
-from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import NO_SPANS
 
 if TYPE_CHECKING:

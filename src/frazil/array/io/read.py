@@ -43,12 +43,12 @@ from frazil.array.shards.shard_objects import StoredObjects, missing_rows
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts, when_files_are_free
 from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Fetched, Sources, Version
 
 if TYPE_CHECKING:

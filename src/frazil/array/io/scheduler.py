@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.retry import FREE_FILES, lacks_files, when_files_are_free
 from frazil.errors import StoreError
-from frazil.stores.transfer.retry import FREE_FILES, lacks_files, when_files_are_free
 
 if TYPE_CHECKING:
     import threading

@@ -52,12 +52,12 @@ from frazil.array.shards.shard_lookup import (
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
 from frazil.base.arrays import Values
 from frazil.base.late import LateModule
+from frazil.base.retry import WRITES, attempts
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -15,6 +15,7 @@ from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.task_costs import OPEN_OBJECTS
 from frazil.base.record import Record
+from frazil.base.retry import lacks_files
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -28,7 +29,6 @@ from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import lacks_files
 from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects

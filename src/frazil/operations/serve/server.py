@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from frazil.api.nodes import open_node
 from frazil.array.group import Group
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
@@ -39,7 +40,6 @@ from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
 from frazil.stores.store import Store
-from frazil.stores.transfer.retry import READS, attempts, replaced
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
 
 PIECE: Final = 2**21  # bytes read at once, which each request holds in memory

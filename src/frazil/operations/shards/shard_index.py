@@ -11,6 +11,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
@@ -18,7 +19,6 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.stores.local.appended_shards import was_restored
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import FOUND, Columns
 
 Path = tuple[int, ...]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.retry import WRITES, attempts
 from frazil.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -55,7 +56,6 @@ from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.repository.replaced_files import files_alone, refuse_replaced
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

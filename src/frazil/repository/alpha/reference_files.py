@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.retry import Backoff, attempts
 from frazil.errors import FormatError, StoreError
 from frazil.formats.alpha.refs import (
     LAST_SEQUENCE,
@@ -24,7 +25,6 @@ from frazil.formats.alpha.refs import (
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.repository.replaced_files import files_alone, no_file
 from frazil.stores.store import Store
-from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import FOLDER, Columns
 
 if TYPE_CHECKING:

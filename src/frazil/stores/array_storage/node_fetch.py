@@ -12,11 +12,11 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import StoreError
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT_KEY,
     FOUND,

@@ -11,6 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.retry import READS, retry
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -40,7 +41,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
-from frazil.stores.transfer.retry import READS, retry
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
 
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})

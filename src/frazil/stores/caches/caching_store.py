@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import InvalidInputError
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
@@ -23,7 +24,6 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_views
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     FOUND,
     MISSING,

@@ -17,6 +17,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.late import LateModule
+from frazil.base.retry import FREE_FILES, when_files_are_free
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
@@ -35,7 +36,6 @@ from frazil.stores.local.kernel_results import (
 from frazil.stores.local.system_errors import NOT_SYNCED, NOWHERE, REMOTE, folder_hint, not_synced, reason_of, refused
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
-from frazil.stores.transfer.retry import FREE_FILES, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     CREATE_LAST,

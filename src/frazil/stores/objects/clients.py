@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from frazil.base.record import Record
+from frazil.base.retry import REQUESTS, Backoff
 from frazil.errors import InvalidInputError
 from frazil.stores.objects.aws_profiles import NAMES, read_profile
 from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, request_time, web_options
-from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil.base.late import LateModule
+from frazil.base.retry import retry
 from frazil.errors import StoreError
 from frazil.stores.keys.listing import page_of
 from frazil.stores.objects.client_errors import breaks_off
 from frazil.stores.objects.range_requests import listed_version
-from frazil.stores.transfer.retry import retry
 from frazil.stores.values import PAGE, Page
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import warn_caller
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
@@ -29,7 +30,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import value_buffers
 from frazil.stores.transfer.merged_spans import MULTIPART
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import failure, is_of_a_store, is_unreadable, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import empty_buffer
-from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from urllib.parse import quote, unquote, urlsplit
 
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.retry import attempts
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import no_answer_error, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
-from frazil.stores.transfer.retry import attempts
 
 if TYPE_CHECKING:
     from http import client as http_client

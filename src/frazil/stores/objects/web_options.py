@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Final
 
 from frazil.base.record import Record
+from frazil.base.retry import REQUESTS, Backoff
 from frazil.errors import InvalidInputError
-from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 _CONNECT, _READ, _WHOLE = 10.0, 30.0, 600.0  # seconds
 _UNITS: Final = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import GuardState, guard_of
@@ -27,7 +28,6 @@ from frazil.stores.operations.protocols import (
 )
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
-from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.base.record import Record
+from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.keys.listing import first_level
 from frazil.stores.keys.names import check_key
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
-from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import clip_span, flat_buffer
 
 if TYPE_CHECKING:

@@ -1,4 +1,3 @@
-"""Moving bytes from and to stores: reading fetched rows, merging spans, fetching in pages, composing, appending and copying values, and repeating attempts
-(retry.py).
+"""Moving bytes from and to stores: reading fetched rows, merging spans, fetching in pages, composing, appending and copying values.
 
 The values that pass through the store port are in stores/values.py."""

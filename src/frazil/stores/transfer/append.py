@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from frazil.base.retry import WRITES, attempts, outrun
 from frazil.stores.port import StorePort
 from frazil.stores.transfer.composed_values import composed, joined_sources
-from frazil.stores.transfer.retry import WRITES, attempts, outrun
 from frazil.stores.values import ABSENT, ANY, MISSING, STALE, WHOLE, Changed, Pieces, Version, check_not_lost
 
 

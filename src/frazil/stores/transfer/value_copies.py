@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.retry import Backoff, attempts
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.port import StorePort
 from frazil.stores.transfer.content import read_values
-from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import (
     ANY,
     FOLDER,

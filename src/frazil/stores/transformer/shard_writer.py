@@ -12,11 +12,11 @@ import numpy as np
 
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.retry import WRITES, attempts, outrun
 from frazil.codecs.sharding.shard import Level, StackedIndex
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
-from frazil.stores.transfer.retry import WRITES, attempts, outrun
 from frazil.stores.transformer.shard_builder import Carried, Chunks, rebuilt
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.array_storage.shared_objects import NOT_FETCHED
@@ -20,7 +21,6 @@ from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing

@@ -16,11 +16,11 @@ from zlib import crc32
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.base.retry import FREE_FILES, attempts
 from frazil.errors import FormatError, StoreError
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of
-from frazil.stores.transfer.retry import FREE_FILES, attempts
 from frazil.stores.values import Version
 from frazil.stores.zip.headers import FIXED, end_records
 

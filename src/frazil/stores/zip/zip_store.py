@@ -18,13 +18,13 @@ from zlib import crc32
 
 import numpy as np
 
+from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
-from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from frazil.base.retry import FILES, Backoff, attempts, retry, when_files_are_free
 from frazil.errors import StoreError
-from frazil.stores.transfer.retry import FILES, Backoff, attempts, retry, when_files_are_free
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def outrun(subject: str, key: str, tried: Backoff) -> StoreError:
 
 def lacks_files(error: BaseException) -> bool:
     """Whether an operation failed because too many files are open."""
-    return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
+    return isinstance(error, OSError) and error.errno in {EMFILE, ENFILE}
 
 
 def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
@@ -95,7 +95,7 @@ def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
     others never wait for it"""
     try:  # every access to a store comes here
         return call()
-    except StoreError as error:
+    except OSError as error:
         if not lacks_files(error):
             raise
     return retry(call, backoff, lacks_files)
