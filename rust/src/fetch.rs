@@ -18,6 +18,8 @@ use crate::threads::{Lease, Threads, Worker};
 /// Bytes of one merged read (each thread holds as many), and the largest gap that is read to merge two rows.
 const MERGED: u64 = 512 << 10;
 const GAP: u64 = 4 << 10;
+/// A read costs about as much as copying this many bytes.
+pub const COST_OF_A_READ: usize = 4 << 10;
 /// Smaller amounts of decoded bytes are not worth a thread: with a slow codec, and with copies or a codec about as fast, such as LZ4. Both take about 0.2 ms; a
 /// thread costs 0.05 ms of CPU, and begins that much later.
 const WORTH_A_THREAD: usize = 160 << 10;

@@ -10,13 +10,11 @@ use crate::chunks::points::Points;
 use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, Room, Strided, Table, wrong};
 use crate::failures::{FailureRows, Outcome};
-use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
+use crate::fetch::{COST_OF_A_READ, ReadPart, Requested, Sink, parse_expect};
 use crate::rows::Rows;
 use crate::sources::Files;
 use crate::threads::Worker;
 
-/// A read costs about as much as copying this many bytes.
-const COST_OF_A_READ: usize = 4 << 10;
 /// Chunks of at most this many bytes are read whole, as one read includes several of them.
 const SMALL: usize = 4 << 10;
 /// Rows of at least this many bytes are read straight into the array.

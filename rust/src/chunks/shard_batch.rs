@@ -45,8 +45,8 @@ pub enum Location<'a> {
 pub type Tables<'a> = (&'a [Entry], Option<&'a [[i64; 3]]>);
 
 /// The data of one call.
-pub struct Call<'a, S> {
-    pub selection: &'a S,
+pub struct Call<'a> {
+    pub selection: &'a dyn Selection,
     pub levels: &'a [&'a ShardIndex],
     pub location: Location<'a>,
     pub buffers: &'a [&'a [u8]],
@@ -64,15 +64,17 @@ struct Shard {
     status: ShardStatus,
     /// For each inner chunk its bytes in the object.
     rows: Vec<[i64; 3]>,
-    /// The inner chunk at fault; None: the shard itself.
-    fault: Option<(Option<usize>, Fault)>,
+    fault: Option<ShardFault>,
 }
+
+/// The inner chunk at fault (None: the shard itself), and its fault.
+type ShardFault = (Option<usize>, Fault);
 
 /// shard, code, text, coordinates of the inner chunk (of the shard, if the shard is at fault)
 pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
 pub type Answer = (FailureRows, (usize, usize, usize));
 
-impl<S: Selection> Call<'_, S> {
+impl Call<'_> {
     fn name(&self, shard: usize) -> String {
         match self.location {
             Location::Named { lead, separator, .. } => {
@@ -106,44 +108,41 @@ impl<S: Selection> Call<'_, S> {
 
     /// Opens a shard and finds its inner chunks; `number` is its number among the files of the window.
     fn look_up(&self, shard: usize, number: usize, scratch: &mut Lease) -> Shard {
-        let mut made = Shard { opened: None, status: ShardStatus::Missing, rows: Vec::new(), fault: None };
-        let [blob, base, length] = self.row(shard);
-        if blob == MISSING {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-            return made;
-        }
-        if blob >= 0 {
-            match self.open(shard) {
-                Ok(opened) => made.opened = opened,
-                Err(error) => made.fault = Some((None, Fault::io(error))),
-            }
-            if made.opened.is_none() {
-                made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-                made.status = if made.fault.is_some() { ShardStatus::Failed } else { ShardStatus::Missing };
-                return made;
-            }
-        }
-        let bytes = match &made.opened {
-            Some(opened) => Source::File(opened),
-            None => Source::Buffer(self.buffers[(-1 - blob) as usize]),
+        let mut opened = None;
+        let (status, mut rows, fault) = match self.rows_of(shard, number, scratch, &mut opened) {
+            Ok((status, rows)) => (status, rows, None),
+            Err(fault) => (ShardStatus::Failed, Vec::new(), Some(fault)),
         };
-        let found = Extent::new(bytes, base, length).map_err(|fault| (None, fault)).and_then(|extent| {
-            let (status, entries) = self.find(shard, &extent, scratch)?;
-            let blob = if made.opened.is_some() { number as i64 } else { blob };
-            let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
-            Ok((status, entries.iter().map(row).collect()))
-        });
-        match found {
-            Ok((status, rows)) => (made.status, made.rows) = (status, rows),
-            Err((inner_chunk, fault)) => (made.status, made.fault) = (ShardStatus::Failed, Some((inner_chunk, fault))),
+        if rows.is_empty() {
+            rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
         }
-        if made.rows.is_empty() {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-        }
-        made
+        Shard { opened, status, rows, fault }
     }
 
-    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(ShardStatus, Vec<Entry>), (Option<usize>, Fault)> {
+    /// The rows of a shard's inner chunks; none if it is missing or stale.
+    fn rows_of(
+        &self,
+        shard: usize,
+        number: usize,
+        scratch: &mut Lease,
+        opened: &mut Option<Opened>,
+    ) -> Result<(ShardStatus, Vec<[i64; 3]>), ShardFault> {
+        let [blob, base, length] = self.row(shard);
+        if blob >= 0 {
+            *opened = self.open(shard).map_err(|error| (None, Fault::io(error)))?;
+        }
+        let (blob, bytes) = match opened {
+            Some(opened) => (number as i64, Source::File(opened)),
+            None if blob >= 0 || blob == MISSING => return Ok((ShardStatus::Missing, Vec::new())),
+            None => (blob, Source::Buffer(self.buffers[(-1 - blob) as usize])),
+        };
+        let extent = Extent::new(bytes, base, length).map_err(|fault| (None, fault))?;
+        let (status, entries) = self.find(shard, &extent, scratch)?;
+        let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
+        Ok((status, entries.iter().map(row).collect()))
+    }
+
+    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(ShardStatus, Vec<Entry>), ShardFault> {
         let total = self.levels[0].total;
         let version = match extent.bytes {
             Source::File(opened) => Some(opened.version),

@@ -9,7 +9,7 @@ use rustix::io::{Errno, Result as System};
 
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
-use crate::files::name_threads::carry_out;
+use crate::files::name_threads::for_names;
 use crate::sources::as_os_error;
 
 const CHECKED: usize = 1 << 16; // names between two checks for Ctrl-C
@@ -102,9 +102,7 @@ fn sizes_of(py: Python<'_>, folder: BorrowedFd<'_>, column: &mut Vec<u8>, length
     }
     let mut found = vec![[GONE]; column.len() / length];
     for (names, sizes) in column.chunks(length * ASKED).zip(found.chunks_mut(ASKED)) {
-        carry_out(py, threads, sizes, [failed(Errno::IO)], |number, (): &mut (), _| {
-            [size_of(folder, &names[number * length..(number + 1) * length])]
-        })?;
+        for_names(py, threads, sizes, |number, (): &mut (), _| [size_of(folder, &names[number * length..(number + 1) * length])])?;
         if let Some([size]) = sizes.iter().find(|[size]| *size < GONE) {
             return Err(as_os_error(Errno::from_raw_os_error((GONE - size) as i32)));
         }

@@ -100,6 +100,18 @@ pub fn copy_range(
     Ok(read - start)
 }
 
+/// Writes the bytes at an offset; returns the offset behind them.
+pub fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64> {
+    while !bytes.is_empty() {
+        let count = retry(|| pwrite(file, bytes, at))?;
+        if count == 0 {
+            return Err(Errno::IO);
+        }
+        (at, bytes) = (at + count as u64, &bytes[count..]);
+    }
+    Ok(at)
+}
+
 struct Target<'a> {
     file: BorrowedFd<'a>,
     at: u64,
@@ -149,15 +161,8 @@ impl Target<'_> {
         done
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
-        while !bytes.is_empty() {
-            let count = retry(|| pwrite(self.file, bytes, self.at))?;
-            if count == 0 {
-                return Err(Errno::IO.into());
-            }
-            self.at += count as u64;
-            bytes = &bytes[count..];
-        }
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.at = write_all(self.file, bytes, self.at)?;
         Ok(())
     }
 }
