@@ -276,12 +276,9 @@ def exists(files: Files) -> bool:
     """Whether there is a repository, that is, a branch `main`. Its files are not read. Raises FormatError if something else is in their place."""
     folders = _folders(files, "branch", MAIN)
     # the first file of a branch is never removed: if a look-up costs no request, it replaces the listing
-    try:
-        with files_alone():
-            if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
-                return True
-    except AccessError:  # it exists; who reads it gets the error
-        return True
+    with suppress(AccessError), files_alone():
+        if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
+            return True
     if any(_newest(files, folder) is not None for folder in folders):
         return True
     refuse_replaced(files.store, [files.key(REFS[:-1])])
