@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn damaged_frames_never_panic_and_other_sizes_are_refused() {
         for frame in frames() {
-            for requested in ranges() {
+            for requested in [0..8192, 8191..8193, 3..399_000, SIZE - 4..SIZE] {
                 assert!(!decode_part(&frame, &mut vec![0; SIZE - 1], &(0..1)));
                 for at in [0, 1, 2, 3, 5, 9, 13, 16, 17, 20, 21, 40, frame.len() / 2, frame.len() - 1] {
                     let mut damaged = frame.clone();

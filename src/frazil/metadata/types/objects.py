@@ -89,7 +89,20 @@ class ObjectFill(VariableLengthFill):
         return cast("np.generic", from_bytes(self.data))
 
 
-class ObjectType(VariableLengthType):
+class ZarrV2Type(VariableLengthType):
+    """A data type that only Zarr v2 can name, by the codec of its objects."""
+
+    __slots__ = ()
+
+    def extension(self) -> Extension:
+        raise MetadataError(
+            f"Zarr v3 has no data type for elements that are {self.label}",
+            path="data_type",
+            hint="convert the elements to text, bytes or numbers, and write them to a new array",
+        )
+
+
+class ObjectType(ZarrV2Type):
     """JSON objects, and bytes. The default fill value is None."""
 
     __slots__ = ()
@@ -150,7 +163,7 @@ class RaggedFill(VariableLengthFill):
         return cast("np.generic", np.empty(0, self.of))
 
 
-class RaggedType(VariableLengthType):
+class RaggedType(ZarrV2Type):
     """Arrays of one dimension and any length. of: the dtype of their items. The fill value is the empty array."""
 
     __slots__ = ("of",)

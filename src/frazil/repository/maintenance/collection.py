@@ -210,11 +210,13 @@ def _mark(
     are those of an earlier collection."""
     lost, tries = NO_IDS, _MARKINGS
     while True:
-        reachable, marks = mark(files, marks, progress, saves=saves)
+        old = marks
+        reachable, marks = mark(files, old, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
         tries -= 1
         unknown = NO_IDS if given_up is None or not len(lost) else without(lost, given_up())
-        if not len(lost) or not tries or (not stored and (not len(unknown) or among(lost, before).all())):
+        known = not len(unknown) and not (stored and among(old.chunks, lost).any())
+        if known or not tries or (not stored and among(lost, before).all()):
             break
         # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
         marks, stored = NO_MARKS, False
@@ -225,7 +227,7 @@ def _mark(
             key=files.key(first),
             hint=_RESTORE,
         )
-    return reachable, marks, len(lost)
+    return reachable, marks.without_chunks(lost), len(lost)
 
 
 def _missing(files: RepositoryFormat, listed: Ids, reachable: Ids) -> Ids:

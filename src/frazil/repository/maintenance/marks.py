@@ -59,6 +59,15 @@ class Marks(Record):
         """Only what is known of manifests."""
         return self._replace(snapshots=NO_IDS, parents=NO_IDS, manifests=NO_IDS, attributes=NO_IDS)
 
+    def without_chunks(self, lost: Ids) -> Marks:
+        """Without the manifests that refer to missing chunk files (sorted): they may be damaged, and restored later. Snapshots say which references they must have,
+        so these are not remembered either."""
+        if not len(lost):
+            return self
+        owners = np.repeat(np.arange(len(self.read)), np.diff(self.starts))
+        damaged = np.unique(owners[among(self.chunks, lost)])
+        return self.without_snapshots().only(np.sort(np.delete(self.read, damaged)))
+
     def chunks_of(self, manifests: Ids) -> Ids:
         """The chunk files of some manifests (sorted): sorted and distinct."""
         known_rows = among(self.read, manifests)
