@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -26,6 +26,9 @@ Array: TypeAlias = "Values"
 NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
 
 
+_VIEWS: Final = (TEXT_VIEW, BYTES_VIEW, OBJECT_VIEW)
+
+
 class ChunkSpec(Record):
     """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as (offset, width, count), and the bytes of
     the fill value.
@@ -41,7 +44,15 @@ class ChunkSpec(Record):
     @property
     def views(self) -> bool:
         """Whether its elements are views of text, bytes or objects of any length."""
-        return self.dtype in (TEXT_VIEW, BYTES_VIEW, OBJECT_VIEW)
+        return self.dtype in _VIEWS
+
+    @property
+    def has_views(self) -> bool:
+        """Whether its elements are, or have, such views, as those of optional text."""
+        dtype = self.dtype
+        while dtype not in _VIEWS and "value" in (dtype.names or ()):
+            dtype = dtype["value"]
+        return dtype in _VIEWS
 
     @property
     def nbytes(self) -> int:
