@@ -187,7 +187,7 @@ def test_a_refused_creation_leaves_everything(store: Store) -> None:
 # --- as a mapping ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_mapping(store: Store) -> None:
+def test_groups_are_mappings_of_their_members(store: Store) -> None:
     group = filled(store)
     assert [*group] == [*group.keys()] == ["below", "top"]
     assert len(group) == 2

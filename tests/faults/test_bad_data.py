@@ -174,7 +174,7 @@ def test_any_bit_that_flips(layout: str) -> None:
 
 
 @given(st.sampled_from([*ALL]), st.data())
-def test_any_bytes_at_all(layout: str, data: st.DataObject) -> None:
+def test_any_replaced_bytes_of_an_object_are_an_error_or_its_values(layout: str, data: st.DataObject) -> None:
     store = MemoryStore()
     make(store, layout)
     whole = bytearray(store.get(KEY) or b"")
@@ -360,7 +360,7 @@ assert status("VmHWM") - before < 2**24, status("VmHWM") - before
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_bombs(tmp_path: Path, number: int) -> None:
+def test_compression_bombs_allocate_no_memory(tmp_path: Path, number: int) -> None:
     """The decoded size of a chunk is known before; no memory is allocated because data claim to be larger."""
     codecs, bomb = [*bombs().values()][number]
     store = LocalStore(tmp_path)

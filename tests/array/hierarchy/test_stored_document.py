@@ -81,7 +81,7 @@ def test_a_write_to_an_array_that_was_removed_is_refused(store: Store, name: str
 
 
 @pytest.mark.parametrize("zarr_format", [3, "draft", "draft-2021"])
-def test_in_every_dialect(zarr_format: int | str) -> None:
+def test_a_write_after_a_replacement_conflicts_in_every_dialect(zarr_format: int | str) -> None:
     store = MemoryStore()
     old = frazil.create_array(store, shape=(8,), dtype="i4", chunks=(4,), zarr_format=zarr_format)
     old[:] = 1

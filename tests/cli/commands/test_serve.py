@@ -150,7 +150,7 @@ def test_a_bucket_is_served(s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPat
         assert s3.secret not in done.stderr
 
 
-def test_its_end_by_another_signal(workdir: Path) -> None:
+def test_the_server_ends_at_sigterm(workdir: Path) -> None:
     with serving("sea.zarr", "--port", "0", signal_to_end=signal.SIGTERM, ends=-signal.SIGTERM) as url:
         assert shape(url + "zarr.json") == [600, 700]
 

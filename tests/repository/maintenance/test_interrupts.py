@@ -42,7 +42,9 @@ OPERATIONS: Mapping[str, Callable[[frazil.Repository], object]] = {
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.campaign)])
-def test_ended_anywhere(create: Callable[[Store], frazil.Repository], operation: str, after: bool, step: int) -> None:
+def test_a_collection_interrupted_anywhere_loses_nothing(
+    create: Callable[[Store], frazil.Repository], operation: str, after: bool, step: int
+) -> None:
     """The store after one of its operations is the store before the next one: at every second operation, before and after it, each state occurs once."""
     store = MemoryStore()
     repo = create(store)

@@ -190,7 +190,7 @@ class Beside(WrappedStore):
         return answers
 
 
-def test_beside_a_writer() -> None:
+def test_a_repair_beside_a_writer_keeps_the_commit() -> None:
     store = MemoryStore()
     damaged(store)
     beside = Beside(store)

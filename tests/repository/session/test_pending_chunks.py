@@ -45,7 +45,7 @@ def test_packs_hold_chunks_side_by_side(lengths: list[int], pack_bytes: int) -> 
 
 
 @given(st.lists(st.integers(0, 30), max_size=40))
-def test_without_packing_each_is_alone(lengths: list[int]) -> None:
+def test_without_packing_each_chunk_has_its_file(lengths: list[int]) -> None:
     packs = plan_packs(np.array(lengths, np.int64), packing=False)
     assert not packs.offset.any()
     assert packs.pack.tolist() == list(range(len(lengths)))

@@ -132,7 +132,7 @@ def test_too_many_open_files(store: LocalStore) -> None:
 # --- links and other things ----------------------------------------------------------------------------------------------------------
 
 
-def test_links_lead_nowhere(store: LocalStore, tmp_path: Path) -> None:
+def test_links_are_not_followed_out_of_the_store(store: LocalStore, tmp_path: Path) -> None:
     outside = LocalStore(tmp_path / "outside")
     outside.set("secret", b"outside")
     store.set("a/b", b"inside")
@@ -187,7 +187,7 @@ def test_a_folder_swapped_for_a_link_meanwhile(store: LocalStore, tmp_path: Path
     assert (outside.list(), outside.get("key")) == (["key"], b"outside")
 
 
-def test_other_things_are_no_keys(store: LocalStore) -> None:
+def test_sockets_pipes_and_undecodable_names_are_no_keys(store: LocalStore) -> None:
     store.set("a", b"1")
     os.mkfifo(path_of(store, "fifo"))
     with socket.socket(socket.AF_UNIX) as listening:
