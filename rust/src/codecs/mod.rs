@@ -77,6 +77,14 @@ pub struct Contexts {
     packer: Option<Packer>,
 }
 
+/// The context in a slot, created when it is first needed.
+fn lazy<T>(slot: &mut Option<T>, create: impl FnOnce() -> Outcome<T>) -> Outcome<&mut T> {
+    match slot {
+        Some(context) => Ok(context),
+        None => Ok(slot.insert(create()?)),
+    }
+}
+
 impl Codec {
     pub fn name(&self) -> &'static str {
         match self {
@@ -177,9 +185,9 @@ impl Codec {
                 Ok(bytes.len())
             }
             Codec::Shuffle { size } => shuffle::decode(*size, input, out),
-            Codec::Gzip { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Gzip, input, out),
-            Codec::Zlib { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Zlib, input, out),
-            Codec::Zstd { .. } => zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode(input, out),
+            Codec::Gzip { .. } => lazy(&mut contexts.unpacker, Unpacker::new)?.decode(Format::Gzip, input, out),
+            Codec::Zlib { .. } => lazy(&mut contexts.unpacker, Unpacker::new)?.decode(Format::Zlib, input, out),
+            Codec::Zstd { .. } => lazy(&mut contexts.zstd_out, zstd::Decompressor::new)?.decode(input, out),
             Codec::Blosc(_) => blosc::decode(input, out),
             Codec::Lz4 { .. } => lz4::decode(input, out),
             Codec::Gdeflate { .. } => gdeflate::decode(input, out),
@@ -191,7 +199,7 @@ impl Codec {
     pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], requested: &Range<usize>) -> Result<usize, Refusal> {
         let done = match self {
             Codec::Zstd { .. } if requested.end < out.len() => {
-                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, requested.end)
+                lazy(&mut contexts.zstd_out, zstd::Decompressor::new)?.decode_start(input, out, requested.end)
             }
             Codec::Blosc(_) if requested.len() < out.len() => blosc::decode_part(input, out, requested),
             _ => false,

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use zstd_sys::{self as sys, ZSTD_EndDirective, ZSTD_ErrorCode, ZSTD_ResetDirective, ZSTD_cParameter};
 
-use super::{Ended, Refusal};
+use super::{Ended, Refusal, lazy};
 use crate::failures::{Code, Fault, Outcome};
 
 /// Bytes that libzstd compresses as one block, and the step after which a long call checks whether it has ended.
@@ -26,15 +26,9 @@ pub struct Decompressor(NonNull<sys::ZSTD_DCtx>);
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    pub fn lazy(slot: &mut Option<Decompressor>) -> Outcome<&mut Decompressor> {
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let made = NonNull::new(unsafe { sys::ZSTD_createDCtx() }).ok_or_else(no_memory)?;
-                Ok(slot.insert(Decompressor(made)))
-            }
-        }
+    pub fn new() -> Outcome<Decompressor> {
+        // SAFETY: no arguments; null means out of memory.
+        NonNull::new(unsafe { sys::ZSTD_createDCtx() }).map(Decompressor).ok_or_else(no_memory)
     }
 
     /// Decodes any number of frames, also skippable ones, with or without their content size in the header.
@@ -113,8 +107,8 @@ fn no_memory() -> Fault {
 /// A compression context and its settings.
 pub struct Compressor {
     context: NonNull<sys::ZSTD_CCtx>,
-    level: i32,
-    checksum: bool,
+    /// Level, and whether frames end in a checksum; None before they are set.
+    settings: Option<(i32, bool)>,
 }
 
 // SAFETY: as for Decompressor.
@@ -129,21 +123,15 @@ impl Drop for Compressor {
 
 impl Compressor {
     pub fn lazy(slot: &mut Option<Compressor>, level: i32, checksum: bool) -> Outcome<&mut Compressor> {
-        if let Some(known) = slot
-            && (known.level, known.checksum) != (level, checksum)
-        {
-            known.set(level, checksum)?;
+        let compressor = lazy(slot, || {
+            // SAFETY: no arguments; null means out of memory.
+            let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
+            Ok(Compressor { context, settings: None })
+        })?;
+        if compressor.settings != Some((level, checksum)) {
+            compressor.set(level, checksum)?;
         }
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
-                let mut made = Compressor { context, level, checksum };
-                made.set(level, checksum)?;
-                Ok(slot.insert(made))
-            }
-        }
+        Ok(compressor)
     }
 
     fn set(&mut self, level: i32, checksum: bool) -> Outcome {
@@ -155,13 +143,14 @@ impl Compressor {
             done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_checksumFlag, checksum.into()))?;
             done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_experimentalParam9, 1))?;
         }
-        (self.level, self.checksum) = (level, checksum);
+        self.settings = Some((level, checksum));
         Ok(())
     }
 
     /// One frame with its content size in the header.
     pub fn encode(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
-        if input.len() > if self.level < SLOW_LEVEL { LARGE } else { BLOCK } {
+        let is_slow = self.settings.is_some_and(|(level, _)| level >= SLOW_LEVEL);
+        if input.len() > if is_slow { BLOCK } else { LARGE } {
             return self.encode_in_steps(input, out, ended);
         }
         let (to, from) = (out.as_mut_ptr().cast(), input.as_ptr().cast());
@@ -218,8 +207,7 @@ mod tests {
     #[test]
     fn the_start_is_decoded_without_the_rest() {
         let data: Vec<u8> = (0..500_000u32).map(|i| (i.wrapping_mul(i) >> 9) as u8 ^ (i / 3000) as u8).collect();
-        let (mut slot, mut frame) = (None, encoded(&data, false));
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (mut context, mut frame) = (Decompressor::new().unwrap(), encoded(&data, false));
         let last = frame.len() - 1;
         for needed in [0, 1, 1000, 131_072, 131_073, 400_000, 499_999] {
             let mut out = vec![0; data.len()];
@@ -251,8 +239,7 @@ mod tests {
             assert_eq!(steps.get(), 4);
             let made = context.encode(&data, &mut out, &|| false).unwrap();
             assert!(made <= size + size / 1000, "level {level}: {made} bytes instead of {size}");
-            let (mut slot, mut decoded) = (None, vec![0; data.len()]);
-            let context = Decompressor::lazy(&mut slot).unwrap();
+            let (mut context, mut decoded) = (Decompressor::new().unwrap(), vec![0; data.len()]);
             assert!(context.decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
             assert!(decoded == data);
             assert_eq!(context.decode_start(&out[..made], &mut decoded, 1), !checksum);
@@ -261,8 +248,7 @@ mod tests {
 
     #[test]
     fn frames_of_another_size_or_with_a_checksum_are_decoded_whole() {
-        let (data, mut slot) = (vec![7; 300_000], None);
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (data, mut context) = (vec![7; 300_000], Decompressor::new().unwrap());
         assert!(!context.decode_start(&encoded(&data, true), &mut vec![0; 300_000], 10));
         assert!(!context.decode_start(&encoded(&data, false), &mut vec![0; 300_001], 10));
         assert!(!context.decode_start(&encoded(&data[1..], false), &mut vec![0; 300_000], 10));

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, cast
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.extension_guard import ExtensionCall
@@ -19,11 +20,9 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.metadata.types.heap import Heap
 
-Array: TypeAlias = "NDArray[np.generic]"
+Array: TypeAlias = "Values"
 NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
 
 

@@ -72,7 +72,9 @@ def test_a_file_with_other_bytes_here_and_there(seed: int, valid: bytes, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["bad-13.h5", "bad-130.h5", "hang-2755.h5", "hang-2823.h5"])
-def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_that_crashed_the_library_are_refused(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path, limit = defect(f"hdf5/{name}"), "1"
     if name.startswith("hang"):
         limit = "0.25"
