@@ -2,7 +2,6 @@
 //!
 //! The sink uses the bytes. Their version is checked here.
 
-use std::borrow::Borrow;
 use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -142,7 +141,7 @@ impl Watch {
         for (number, seen) in self.seen.iter().enumerate() {
             if seen.load(Ordering::Relaxed) == AS_EXPECTED
                 && files.stays_open()
-                && !matches!(files.handle(number), Ok(Some(handle)) if self.check(number, handle.borrow(), true).is_ok())
+                && !matches!(files.handle(number), Ok(Some(handle)) if self.check(number, &handle, true).is_ok())
             {
                 seen.store(STALE, Ordering::Relaxed);
             }
@@ -282,7 +281,7 @@ impl<S: Sink> Fetch<'_, S> {
             }
             return Ok(());
         };
-        let opened: &Opened = handle.borrow();
+        let opened: &Opened = &handle;
         if let Some(watch) = self.watch {
             watch.check(number, opened, false)?;
         }

@@ -162,7 +162,7 @@ impl Threads {
         thread::scope(|scope| {
             for started in 0..helpers {
                 let help = || {
-                    let _leaving = Leaving { busy: &busy, caller: &caller };
+                    let _end = ThreadEnd { busy: &busy, caller: &caller };
                     run();
                 };
                 if thread::Builder::new().spawn_scoped(scope, help).is_err() {
@@ -181,12 +181,12 @@ impl Threads {
 }
 
 /// Records the end of a thread, however it ends.
-struct Leaving<'a> {
+struct ThreadEnd<'a> {
     busy: &'a AtomicUsize,
     caller: &'a Thread,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadEnd<'_> {
     fn drop(&mut self) {
         self.busy.fetch_sub(1, Ordering::Release);
         self.caller.unpark();

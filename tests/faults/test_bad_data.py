@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import run
+from tests.pairs import pairs
 
 import frazil
 from frazil import _kernel
@@ -173,7 +174,7 @@ def test_any_bit_that_flips(layout: str) -> None:
 
 
 @given(st.sampled_from([*ALL]), st.data())
-def test_any_bytes_at_all(layout: str, data: st.DataObject) -> None:
+def test_any_replaced_bytes_of_an_object_are_an_error_or_its_values(layout: str, data: st.DataObject) -> None:
     store = MemoryStore()
     make(store, layout)
     whole = bytearray(store.get(KEY) or b"")
@@ -230,9 +231,11 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("location", ["start", "end"])
-@pytest.mark.parametrize("depth", ["outer", "inner"])
+@pytest.mark.parametrize(
+    ("store", "entry", "location", "depth"),
+    pairs(["memory", "local"], ENTRIES, ["start", "end"], ["outer", "inner"]),
+    indirect=["store"],
+)
 def test_entries_that_lie(store: Store, entry: str, location: str, depth: str) -> None:
     sharding = ShardingIndexed((4, 4), [Bytes()], [Bytes()], location)
     codecs: list[Codec] = [sharding] if depth == "outer" else [ShardingIndexed((8, 8), [sharding])]
@@ -357,7 +360,7 @@ assert status("VmHWM") - before < 2**24, status("VmHWM") - before
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_bombs(tmp_path: Path, number: int) -> None:
+def test_compression_bombs_allocate_no_memory(tmp_path: Path, number: int) -> None:
     """The decoded size of a chunk is known before; no memory is allocated because data claim to be larger."""
     codecs, bomb = [*bombs().values()][number]
     store = LocalStore(tmp_path)

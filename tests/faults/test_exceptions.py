@@ -185,7 +185,7 @@ def check_after(scene: Scene, name: str, *, done: bool, again: bool) -> None:
 
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_every_store_operation(name: str, rival: bool) -> None:
+def test_exceptions_at_every_store_operation_leave_consistent_data(name: str, rival: bool) -> None:
     scene = prepared_scene(name, rival=rival)
     assert attempted(scene, name, KeyboardInterrupt)
     count = len(scene.store.calls)
@@ -262,7 +262,7 @@ def first_times(lines: list[tuple[str, int]]) -> list[tuple[int, tuple[str, int]
 
 
 @pytest.mark.parametrize("name", ["commit", "rebase", "run"])
-def test_every_fourth_line(name: str) -> None:
+def test_exceptions_at_every_fourth_line_leave_consistent_data(name: str) -> None:
     """The other formats take three times as long, and are in the campaign."""
     first = first_times(lines_of(name))
     assert len(first) > 100
@@ -273,6 +273,6 @@ def test_every_fourth_line(name: str) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("name", ["commit", "rebase", "run"])
-def test_every_time_that_a_line_runs(name: str, part: int) -> None:
+def test_exceptions_at_every_run_of_a_line_leave_consistent_data(name: str, part: int) -> None:
     for number in range(len(lines_of(name)))[part::8]:
         interrupt_at(name, number)

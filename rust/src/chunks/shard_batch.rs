@@ -71,8 +71,8 @@ struct Shard {
 type ShardFault = (Option<usize>, Fault);
 
 /// shard, code, text, coordinates of the inner chunk (of the shard, if the shard is at fault)
-pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
-pub type Answer = (FailureRows, (usize, usize, usize));
+pub type ShardFailures = Vec<(usize, i64, String, Vec<i64>)>;
+pub type Answer = (ShardFailures, (usize, usize, usize));
 
 impl Call<'_> {
     fn name(&self, shard: usize) -> String {
@@ -175,7 +175,7 @@ impl Call<'_> {
     }
 
     /// Shards from `low` on, as many as may be open at once. Returns how many were done.
-    fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
+    fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<usize, String> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
@@ -203,7 +203,7 @@ impl Call<'_> {
         Ok(most)
     }
 
-    fn decode(&self, low: usize, mut shards: Vec<Shard>, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+    fn decode(&self, low: usize, mut shards: Vec<Shard>, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<(), String> {
         let count = shards.len();
         let (mut rows, mut ends, mut files, mut versions) = (Vec::new(), Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
         for shard in &mut shards {
@@ -252,7 +252,7 @@ impl Call<'_> {
     }
 
     /// Chunks without inner chunks: the thread that reads a file opens it.
-    fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+    fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<(), String> {
         let count = self.selection.shards();
         let made;
         let (files, rows) = match self.location {

@@ -13,8 +13,8 @@ use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names, sync};
 use crate::files::lock::Lock;
 use crate::files::name_threads::for_names;
-use crate::files::pieces::write_all;
 use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
+use crate::files::write_pieces::write_all;
 use crate::sources::Version;
 use crate::threads::Threads;
 

@@ -11,8 +11,8 @@ use rustix::io::{Errno, Result as System};
 use crate::files::folders::{TRIES, open_folder, sync};
 use crate::files::lock::LONGEST_NAME;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
-use crate::files::pieces::WriteError;
 use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused};
+use crate::files::write_pieces::WriteError;
 use crate::sources::Version;
 use crate::threads::Threads;
 

@@ -17,8 +17,8 @@ use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
 use crate::files::lock::LONGEST_NAME;
 use crate::files::name_threads::for_names;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
-use crate::files::pieces::{copy_range, write_all};
 use crate::files::publish::look_up;
+use crate::files::write_pieces::{copy_range, write_all};
 use crate::sources::as_os_error;
 use crate::threads::Threads;
 

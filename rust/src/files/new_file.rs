@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::files::beneath::retry;
 use crate::files::lock::{LONGEST_NAME, Lock};
-use crate::files::pieces::WriteError;
+use crate::files::write_pieces::WriteError;
 use crate::threads::Threads;
 
 /// Creates `base` in `folder`; returns the result of `write`, which may be called again with another empty file; None if the name exists.

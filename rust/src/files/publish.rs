@@ -20,7 +20,7 @@ use crate::files::folders::{LastFolder, Make, TRIES, check_names, sync};
 use crate::files::lock::Lock;
 use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
-use crate::files::pieces::{WriteError, write_pieces};
+use crate::files::write_pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
 use crate::threads::Threads;
 

@@ -322,7 +322,7 @@ def test_branches_are_created_reset_and_deleted() -> None:
     assert list_branches(files) == ["dev", MAIN]
 
 
-def test_main_stays() -> None:
+def test_the_main_branch_cannot_be_deleted() -> None:
     files, _ = created()
     with pytest.raises(InvalidInputError):
         delete_branch(files, MAIN)

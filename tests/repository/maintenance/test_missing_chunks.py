@@ -82,7 +82,7 @@ def test_objects_marked_before_the_damage_stay(create: Create) -> None:
 
 
 @formats
-def test_an_accepted_loss(create: Create) -> None:
+def test_collection_runs_after_a_repair_that_accepts_loss(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill_with_garbage(repo)

@@ -40,7 +40,7 @@ def digest(store: Store, key: str) -> bool:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_every_chunk_file_has_one(local: bool, tmp_path: Path) -> None:
+def test_every_chunk_file_has_a_digest(local: bool, tmp_path: Path) -> None:
     store: Store = LocalStore(tmp_path / "repo") if local else MemoryStore()
     repo = written(store, tmp_path / "file")
     keys = store.list_prefix("chunks/")
@@ -110,7 +110,7 @@ def rewritten(store: Store, *, digests: bool = True) -> tuple[Store, dict[str, s
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_every_manifest_and_attribute_file_has_one(local: bool, tmp_path: Path) -> None:
+def test_every_manifest_and_attribute_file_has_a_digest(local: bool, tmp_path: Path) -> None:
     store, keys = rewritten(LocalStore(tmp_path / "r") if local else MemoryStore())
     repo = frazil.Repository.open(store)
     assert len(keys) == 6
@@ -184,7 +184,7 @@ def test_commits_of_versions_without_digests_of_manifests(monkeypatch: pytest.Mo
     assert frazil.Repository.open(store).verify(digests=True, decode=True).ok
 
 
-def test_repositories_without() -> None:
+def test_repositories_without_digests_refuse_to_verify_them() -> None:
     repo = frazil.Repository.create(MemoryStore())
     with pytest.raises(InvalidInputError, match="no digests"):
         repo.verify(digests=True)

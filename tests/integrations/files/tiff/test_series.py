@@ -126,7 +126,7 @@ def test_tiles_of_no_extent(tmp_path: Path) -> None:
         frazil.import_file(tmp_path / "a.tif", MemoryStore())
 
 
-def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tifffile_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0])
     monkeypatch.setitem(sys.modules, "tifffile", None)
     with pytest.raises(InvalidInputError) as caught:

@@ -3,7 +3,6 @@
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::copy_file_range;
 use rustix::io::{Errno, Result as System, pwrite};
-use std::borrow::Borrow;
 
 use crate::failures::{Code, Fault};
 use crate::files::beneath::retry;
@@ -52,9 +51,8 @@ pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3
                     last = Some((number, handle));
                 }
                 if let Some((_, handle)) = &last {
-                    let opened: &Opened = handle.borrow();
-                    let (start, length) = span(row[1], row[2], opened.version.size as u64)?;
-                    target.part_of(opened, start, length)?;
+                    let (start, length) = span(row[1], row[2], handle.version.size as u64)?;
+                    target.part_of(handle, start, length)?;
                 }
             }
         }
