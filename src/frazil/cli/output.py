@@ -56,10 +56,6 @@ def _escaped(line: str) -> str:
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
 
 
-def is_terminal(stream: IO[str]) -> bool:
-    return stream.isatty()
-
-
 def check_picture(options: Namespace) -> None:
     """Refuses a name for the picture that is not that of a PNG file, and standard output if the result goes there too."""
     ending = os.path.splitext(options.output or "")[1]

@@ -49,10 +49,8 @@ class ChunkSpec(Record):
     @property
     def has_views(self) -> bool:
         """Whether its elements are, or have, such views, as those of optional text."""
-        dtype = self.dtype
-        while dtype not in _VIEWS and "value" in (dtype.names or ()):
-            dtype = dtype["value"]
-        return dtype in _VIEWS
+        optional = self.dtype.fields if "value" in (self.dtype.names or ()) else None
+        return self.views or (optional is not None and optional["value"][0] in _VIEWS)
 
     @property
     def nbytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numcodecs
@@ -212,3 +213,13 @@ def test_text_may_name_its_codec(dtype: object, name: str) -> None:
     array[:] = np.array(["a", "", "ccc"], object)
     assert list(array[:]) == ["a", "", "ccc"]
     assert array.metadata.data_type.name == "string"
+
+
+@pytest.mark.parametrize(
+    ("codec", "elements"), [(numcodecs.VLenArray("i4"), "arrays of int32"), (numcodecs.JSON(), "objects")]
+)
+def test_elements_that_only_zarr_v2_has(codec: object, elements: str, tmp_path: Path) -> None:
+    """The error was about the letters of the name of an extension."""
+    frazil.create_array(tmp_path / "a", shape=2, dtype=object, object_codec=codec, zarr_format=2)
+    with pytest.raises(MetadataError, match=f"Zarr v3 has no data type for elements that are {elements}"):
+        frazil.rechunk(tmp_path / "a", tmp_path / "b", chunks=(2,))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from tests.repository.maintenance.garbage import DAY, fill, let_pass, objects, records, values
+from tests.repository.maintenance.garbage import DAY, fill, let_pass, objects, orphan, records, values
 
 import frazil
 from frazil.errors import FormatError
@@ -95,15 +95,46 @@ def test_changes_of_branches_are_no_losses() -> None:
     assert records(store, "tips") == [record]  # the branches have not changed
 
 
-def test_a_file_that_names_what_another_branch_keeps_is_no_loss() -> None:
+def test_a_file_with_the_snapshot_of_the_one_before_is_no_loss() -> None:
+    """As collections write it before they remove objects."""
     store = MemoryStore()
     repo = seen(store)
-    repo.create_branch("other", "main")
-    store.erase(files_of(store, "main")[0])
+    orphan(repo)
+    repo.garbage_collect(now=True)
+    newest, before, *_ = files_of(store, "main")
+    assert store.get(newest) == store.get(before)
+    store.erase(newest)
     repo = frazil.Repository.open(store)
     assert repo.verify().ok
     repo.garbage_collect(now=True)
-    assert repo.lookup_branch("other") in {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")}
+
+
+def test_a_branch_that_went_back_is_reported_even_if_another_one_keeps_its_commit() -> None:
+    store = MemoryStore()
+    repo = seen(store)
+    repo.create_branch("other", "main")
+    tip = repo.lookup_branch("main")
+    store.erase(files_of(store, "main")[0])
+    repo = frazil.Repository.open(store)
+    assert [problem.ref for problem in repo.verify().problems] == ["branch main"]
+    done = repo.repair()
+    assert (dict(done.created), done.ok) == ({"main-found": tip}, True)
+
+
+def test_a_lost_file_beside_a_damaged_one() -> None:
+    """The branch of the damaged file is not repaired without consent, so the tips are recorded later."""
+    store = MemoryStore()
+    repo = seen(store)
+    tips = {name: repo.lookup_branch(name) for name in ("main", "dev")}
+    store.erase(files_of(store, "dev")[0])
+    store.set(files_of(store, "main")[0], b"?")
+    repo = frazil.Repository.open(store)
+    created = repo.repair().created
+    assert created["dev-found"] == tips["dev"]
+    assert tips["main"] in created.values()
+    assert not repo.repair().ok
+    assert repo.repair(tips=True).moved.keys() == {"main"}
+    assert repo.repair().ok
 
 
 def test_a_commit_that_cannot_be_read_any_more() -> None:

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from frazil.errors import ConflictError, FormatError
+from frazil.errors import ConflictError, FormatError, NotFoundError
 from frazil.formats.ids import encode_id
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.id_columns import id_column, id_list
-from frazil.repository.maintenance.reachable import heads, is_referenced
+from frazil.repository.maintenance.reachable import heads
 from frazil.repository.maintenance.records import NUMBERS, list_records, new_record, read_records, write_record
 
 COLUMNS: Final = ("snapshots", "numbers", "names")
@@ -40,7 +40,7 @@ def _recorded(files: RepositoryFormat) -> list[Tip]:
 
 
 def lost_tips(files: RepositoryFormat) -> list[Tip]:
-    """The recorded tips whose branch file is missing or differs, if no branch or tag leads to their snapshots. Raises FormatError, StoreError."""
+    """The recorded tips whose branch file is missing or differs, if the branch does not lead to their snapshots any more. Raises FormatError, StoreError."""
     return [tip for tip in _recorded(files) if not _is_intact(files, tip) and not _is_kept(files, tip)]
 
 
@@ -59,8 +59,9 @@ def _is_intact(files: RepositoryFormat, tip: Tip) -> bool:
 
 def _is_kept(files: RepositoryFormat, tip: Tip) -> bool:
     try:
-        return is_referenced(files, tip.snapshot)
-    except FormatError:
+        now = files.read_tip(tip.branch)
+        return now is not None and any(found.snapshot == tip.snapshot for found in files.ancestors(now.snapshot))
+    except (FormatError, NotFoundError):
         return False
 
 

@@ -180,19 +180,22 @@ class _Run:
     # --- branches
 
     def keep_lost_tips(self) -> None:
-        """Keeps the snapshots of lost branch files on new branches."""
-        with suppress(*UNREADABLE):  # reported: the record, or a newer file of a branch
-            for tip in lost_tips(self._files):
-                ref, start = f"branch {tip.branch}", branch_name(tip.branch, "found")
-                if self._snapshot(tip.snapshot) is not None:
-                    name = self._make_branch(start, tip.snapshot)
-                    text = f"{lost_text(tip)}. The branch {name} begins there; reset {tip.branch} to it"
-                    self.repaired.append(Entry("branch", text, ref, "", encode_id(tip.snapshot)))
-                    continue
-                self.lost.append(Entry("branch", f"{lost_text(tip)}, which cannot be read", ref))
-                if self._consents.accept_loss and not self._dry_run:
-                    record_tips(self._files)
-                    self.writes = True
+        """Keeps the snapshots of lost branch files on new branches; the present tips are recorded in their place."""
+        with suppress(*UNREADABLE):  # reported: the record, or the newest file of a branch
+            tips = lost_tips(self._files)
+            unread = [tip for tip in tips if self._snapshot(tip.snapshot) is None]
+            self.lost += [
+                Entry("branch", f"{lost_text(tip)}, which cannot be read", f"branch {tip.branch}") for tip in unread
+            ]
+            for tip in [tip for tip in tips if tip not in unread]:
+                name = self._make_branch(branch_name(tip.branch, "found"), tip.snapshot)
+                text = (
+                    f"{lost_text(tip)}. The branch {name} begins there; if this is the loss, reset {tip.branch} to it"
+                )
+                self.repaired.append(Entry("branch", text, f"branch {tip.branch}", "", encode_id(tip.snapshot)))
+            if tips and not self._dry_run and (self._consents.accept_loss or not unread):
+                self.writes = True
+                record_tips(self._files)
 
     def repair_branches(self) -> None:
         for name in self._files.branches():
