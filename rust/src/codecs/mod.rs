@@ -219,7 +219,9 @@ impl Codec {
             Codec::Shuffle { size } => Ok(shuffle::encode(*size, input, out)),
             Codec::Gzip { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Gzip, input, out),
             Codec::Zlib { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Zlib, input, out),
-            Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out, ended),
+            Codec::Zstd { level, checksum } => {
+                lazy(&mut contexts.zstd_in, zstd::Compressor::new)?.encode(*level, *checksum, input, out, ended)
+            }
             Codec::Blosc(blosc) => blosc.encode(input, out),
             Codec::Lz4 { acceleration } => lz4::encode(*acceleration, input, out),
             Codec::Gdeflate { level } => gdeflate::encode(Packer::lazy(&mut contexts.packer, *level)?, input, out),
