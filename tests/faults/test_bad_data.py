@@ -165,11 +165,11 @@ def test_objects_with_more_at_the_end(store: Store, layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ALL)
 def test_any_bit_that_flips(layout: str) -> None:
-    """One bit of every byte, a different one each time."""
+    """One bit of every third byte, a different one each time: of all bytes of numbers of 8 bytes."""
     store = MemoryStore()
     make(store, layout)
     whole = store.get(KEY) or b""
-    for at in range(len(whole)):
+    for at in range(0, len(whole), 3):
         check_damage(store, layout, whole[:at] + bytes([whole[at] ^ 1 << (at * 5 + 3) % 8]) + whole[at + 1 :])
 
 

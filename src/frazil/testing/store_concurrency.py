@@ -18,11 +18,11 @@ class StoreConcurrencyTests(StoreTestBase):
             return
 
         def count() -> None:
-            for _ in range(5):
+            for _ in range(10):
                 store.update("n", lambda old: b"%d" % (int(old or b"0") + 1))
 
         run_threads([count] * THREADS)
-        assert store.get("n") == b"%d" % (5 * THREADS)
+        assert store.get("n") == b"%d" % (10 * THREADS)
 
     def test_exactly_one_thread_creates(self) -> None:
         store = self.new_store()
@@ -108,9 +108,9 @@ class StoreConcurrencyTests(StoreTestBase):
             return
 
         def write(n: int) -> None:
-            for i in range(3):
+            for i in range(5):
                 store.append("a", bytes([n, i]))
 
         run_threads([partial(write, n) for n in range(THREADS)])
         value = store.get("a") or b""
-        assert sorted(zip(value[::2], value[1::2], strict=True)) == [(n, i) for n in range(THREADS) for i in range(3)]
+        assert sorted(zip(value[::2], value[1::2], strict=True)) == [(n, i) for n in range(THREADS) for i in range(5)]
