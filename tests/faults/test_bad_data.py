@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import run
+from tests.pairs import pairs
 
 import frazil
 from frazil import _kernel
@@ -230,9 +231,11 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("location", ["start", "end"])
-@pytest.mark.parametrize("depth", ["outer", "inner"])
+@pytest.mark.parametrize(
+    ("store", "entry", "location", "depth"),
+    pairs(["memory", "local"], ENTRIES, ["start", "end"], ["outer", "inner"]),
+    indirect=["store"],
+)
 def test_entries_that_lie(store: Store, entry: str, location: str, depth: str) -> None:
     sharding = ShardingIndexed((4, 4), [Bytes()], [Bytes()], location)
     codecs: list[Codec] = [sharding] if depth == "outer" else [ShardingIndexed((8, 8), [sharding])]

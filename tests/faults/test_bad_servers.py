@@ -162,7 +162,7 @@ def test_large_values_go_in_parts(bucket: FaultyBucket) -> None:
 def test_silence(bucket: FaultyBucket) -> None:
     """A request without an answer ends after its timeout, and is repeated if that is harmless."""
     filled(bucket)
-    store = bucket.reached(client_options={"timeout": "300ms"})
+    store = bucket.reached(client_options={"timeout": "1s"})
     bucket.proxy.fail("GET zarr.json", "stall")
     assert store.get("zarr.json") == bucket.direct.get("zarr.json")
     bucket.proxy.fail("PUT /created", "stall", 1)

@@ -32,15 +32,9 @@ pub struct Decompressor(NonNull<sys::ZSTD_DCtx>);
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    pub fn lazy(slot: &mut Option<Decompressor>) -> Outcome<&mut Decompressor> {
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let made = NonNull::new(unsafe { sys::ZSTD_createDCtx() }).ok_or_else(no_memory)?;
-                Ok(slot.insert(Decompressor(made)))
-            }
-        }
+    pub fn new() -> Outcome<Decompressor> {
+        // SAFETY: no arguments; null means out of memory.
+        NonNull::new(unsafe { sys::ZSTD_createDCtx() }).map(Decompressor).ok_or_else(no_memory)
     }
 
     /// Decodes any number of frames, also skippable ones, with or without their content size in the header.
@@ -165,14 +159,7 @@ impl Drop for Compressor {
 }
 
 impl Compressor {
-    pub fn lazy(slot: &mut Option<Compressor>) -> Outcome<&mut Compressor> {
-        match slot {
-            Some(known) => Ok(known),
-            None => Ok(slot.insert(Compressor::new()?)),
-        }
-    }
-
-    fn new() -> Outcome<Compressor> {
+    pub fn new() -> Outcome<Compressor> {
         // SAFETY: no arguments; null means out of memory.
         let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
         Ok(Compressor { context, settings: None, fast: None })
@@ -373,8 +360,8 @@ mod tests {
             );
             assert!(expected == Search::Level || fast == expected, "{expected:?}, not {fast:?}: {made} bytes, the level {size}");
             assert!(made <= size + size / 100, "{made} bytes instead of {size}");
-            let (mut slot, mut decoded) = (None, vec![0; data.len()]);
-            assert!(Decompressor::lazy(&mut slot).unwrap().decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
+            let mut decoded = vec![0; data.len()];
+            assert!(Decompressor::new().unwrap().decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
             assert!(decoded == data);
             let again = context.encode(3, true, &data, &mut whole, &|| false).unwrap();
             assert!(whole[..again] == out[..made]);
@@ -391,8 +378,7 @@ mod tests {
     #[test]
     fn the_start_is_decoded_without_the_rest() {
         let data: Vec<u8> = (0..500_000u32).map(|i| (i.wrapping_mul(i) >> 9) as u8 ^ (i / 3000) as u8).collect();
-        let (mut slot, mut frame) = (None, encoded(&data, false));
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (mut context, mut frame) = (Decompressor::new().unwrap(), encoded(&data, false));
         let last = frame.len() - 1;
         for needed in [0, 1, 1000, 131_072, 131_073, 400_000, 499_999] {
             let mut out = vec![0; data.len()];
@@ -422,8 +408,7 @@ mod tests {
             assert_eq!(steps.get(), 4);
             let made = context.encode(level, checksum, &data, &mut out, &|| false).unwrap();
             assert!(made <= size + size / 1000, "level {level}: {made} bytes instead of {size}");
-            let (mut slot, mut decoded) = (None, vec![0; data.len()]);
-            let context = Decompressor::lazy(&mut slot).unwrap();
+            let (mut context, mut decoded) = (Decompressor::new().unwrap(), vec![0; data.len()]);
             assert!(context.decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
             assert!(decoded == data);
             assert_eq!(context.decode_start(&out[..made], &mut decoded, 1), !checksum);
@@ -432,8 +417,7 @@ mod tests {
 
     #[test]
     fn frames_of_another_size_or_with_a_checksum_are_decoded_whole() {
-        let (data, mut slot) = (vec![7; 300_000], None);
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (data, mut context) = (vec![7; 300_000], Decompressor::new().unwrap());
         assert!(!context.decode_start(&encoded(&data, true), &mut vec![0; 300_000], 10));
         assert!(!context.decode_start(&encoded(&data, false), &mut vec![0; 300_001], 10));
         assert!(!context.decode_start(&encoded(&data[1..], false), &mut vec![0; 300_000], 10));

@@ -176,9 +176,9 @@ class Registry(Value, excluded=("compiled",)):
 
     def transformer(self, extension: Extension, path: str) -> StorageTransformer:
         """The storage transformer of an entry; UnknownExtensionError if none has its name."""
-        for name, transformer in self.storage_transformers:
-            if name == extension.name:
-                return transformer
+        transformer = look_up(self.storage_transformers, extension.name)
+        if transformer is not None:
+            return transformer
         names = ", ".join(name for name, _ in self.storage_transformers) or "none"
         raise UnknownExtensionError(
             f"the storage transformer {found(extension.name)} is not registered (registered: {names})",

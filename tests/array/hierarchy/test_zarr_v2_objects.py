@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -198,3 +200,15 @@ def test_object_arrays_without_a_codec_are_refused() -> None:
         with pytest.raises(InvalidInputError):
             array[:1] = objects(value)
     assert store.list() == before
+
+
+@pytest.mark.parametrize("dtype", [str, "string", object])
+@pytest.mark.parametrize("name", ["filters", "object_codec"])
+def test_text_may_name_its_codec(dtype: object, name: str) -> None:
+    """As scripts of zarr-python do, which refused text with a data type."""
+    codec = numcodecs.VLenUTF8()
+    arguments: dict[str, Any] = {name: [codec] if name == "filters" else codec}
+    array = frazil.create_array(MemoryStore(), shape=(3,), dtype=dtype, zarr_format=2, **arguments)
+    array[:] = np.array(["a", "", "ccc"], object)
+    assert list(array[:]) == ["a", "", "ccc"]
+    assert array.metadata.data_type.name == "string"

@@ -35,7 +35,7 @@ def serving(*arguments: str, signal_to_end: int = signal.SIGINT, ends: int = 0) 
             assert url.startswith("http://127.0.0.1:"), process.communicate()
             yield url
             process.send_signal(signal_to_end)
-            assert process.communicate(timeout=20) == ("", "")
+            assert process.communicate(timeout=60) == ("", "")
             assert process.returncode == ends
         finally:
             process.kill()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -335,6 +336,7 @@ def test_an_interrupt_while_the_destination_is_emptied() -> None:
 
 MEASURED = """
 import re, sys
+import numcodecs
 import numpy as np
 import frazil
 from frazil.runtime import Runtime
@@ -497,3 +499,13 @@ def test_a_store_that_cannot_list() -> None:
     target: Store = Unlisted()
     with pytest.raises(StoreError, match="cannot list"):
         prepare_rechunk(source_at(), target)
+
+
+@pytest.mark.parametrize(
+    ("codec", "elements"), [(numcodecs.VLenArray("i4"), "arrays of int32"), (numcodecs.JSON(), "objects")]
+)
+def test_elements_that_only_zarr_v2_has(codec: object, elements: str, tmp_path: Path) -> None:
+    """The error was about the letters of the name of an extension."""
+    frazil.create_array(tmp_path / "a", shape=2, dtype=object, object_codec=codec, zarr_format=2)
+    with pytest.raises(MetadataError, match=f"Zarr v3 has no data type for elements that are {elements}"):
+        frazil.rechunk(tmp_path / "a", tmp_path / "b", chunks=(2,))

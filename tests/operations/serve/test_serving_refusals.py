@@ -131,7 +131,7 @@ def test_other_files_of_a_folder_are_not_served(tmp_path: Path) -> None:
 def test_requests_with_an_ambiguous_end_are_refused(served: tuple[Store, Client], header: bytes) -> None:
     host, port = served[1].connection.host, served[1].connection.port
     second = b"GET /zarr.json HTTP/1.1\r\nHost: %b:%d\r\n\r\n" % (host.encode(), port)
-    with socket.create_connection((host, port), timeout=20) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(second.replace(b"\r\n\r\n", b"\r\n" + header + b"\r\n\r\n") + second)
         connection.shutdown(socket.SHUT_WR)
         answer = b""
@@ -201,7 +201,7 @@ def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Sto
 @given(st.binary(max_size=60), st.sampled_from([b"", b"GET /", b"HEAD /zarr.json", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nRange: bytes="]), st.booleans())  # fmt: skip
 def test_random_requests_are_harmless(served: tuple[Store, Client], sent: bytes, before: bytes, ends: bool) -> None:
     host, port = served[1].connection.host, served[1].connection.port
-    with socket.create_connection((host, port), timeout=20) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(before + sent + (b"\r\n\r\n" if ends else b""))
         connection.shutdown(socket.SHUT_WR)
         answer = b""

@@ -37,7 +37,7 @@ def created(place: Path) -> frazil.Repository:
     return repo
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(order=st.permutations(FOLDERS))
 @example(order=list(FOLDERS))
 @example(order=[*FOLDERS[1:], "refs"])

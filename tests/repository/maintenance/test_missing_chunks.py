@@ -127,6 +127,25 @@ def test_a_manifest_that_is_restored_after_its_damage_was_marked(create: Create)
 
 
 @formats
+def test_only_manifests_with_missing_chunk_files_are_read_again(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 6)
+    store.erase(min(store.list_prefix("chunks/")))
+    opened(store).repair(accept_loss=True)
+    counts: list[int] = []
+    for _ in range(2):
+        read: list[int] = []
+        done = opened(store).garbage_collect(
+            progress=lambda step, n, read=read: read.append(n) if step == "manifests read" else None
+        )
+        assert done.missing == 1
+        counts.append(sum(read))
+    assert counts[0] >= 6
+    assert counts[1] <= 2
+
+
+@formats
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_file_that_was_removed_or_moved_by_hand(create: Create, moved: bool, tmp_path: Path) -> None:
     store = frazil.stores.LocalStore(tmp_path / "r")

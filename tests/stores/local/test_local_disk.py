@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from tests.few_files import few_files
 from tests.stores.local_disks import fork, mounted
 
 import frazil
@@ -121,10 +121,10 @@ def test_too_many_open_files(store: LocalStore) -> None:
         store.set(f"{i}", b"%d" % i)
 
     def with_few() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
-        error = refusal(StoreError, lambda: store.fetch([f"{i}" for i in range(40)], NO_SPANS))
-        assert error.errno == errno.EMFILE
-        assert store.get("7") == b"7", "those that were open are closed again"
+        with few_files(20):
+            error = refusal(StoreError, lambda: store.fetch([f"{i}" for i in range(40)], NO_SPANS))
+            assert error.errno == errno.EMFILE
+            assert store.get("7") == b"7", "those that were open are closed again"
 
     assert os.waitpid(fork(with_few), 0)[1] == 0
 

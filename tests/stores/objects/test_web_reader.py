@@ -428,7 +428,7 @@ def test_files_of_known_time_and_unknown_size_are_read_in_parts() -> None:
 def test_a_server_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-out and the number of attempts are options."""
     with scripted(lambda _: None) as server:
-        store = ObjectStore(server.url, client_options={option: "50ms"}, retry_config={"max_retries": 2})
+        store = ObjectStore(server.url, client_options={option: "200ms"}, retry_config={"max_retries": 2})
         error = refused(store, match="did not answer in time")
         assert error.hint is not None and "client_options" in error.hint
         assert len(server.requests) == 3

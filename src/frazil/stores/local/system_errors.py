@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Final
 
-from frazil.errors import StoreError
+from frazil.errors import AccessError, StoreError
 
 NOT_SYNCED: Final = -3  # the kernel's code: the file is created, but its folder could not be synced
 # Most error numbers mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
@@ -58,7 +58,8 @@ def reason_of(code: int) -> tuple[str, str | None]:
 def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
     """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
-    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
+    kind = AccessError if message == "cannot be read" and code in AccessError.NUMBERS else StoreError
+    return kind(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:

@@ -85,4 +85,5 @@ COMMAND = Command(
     ),
     add_arguments,
     run,
+    prints_json=False,
 )
