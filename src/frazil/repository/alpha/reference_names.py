@@ -50,7 +50,7 @@ def unread_refs(files: Files) -> list[UnreadRef]:
                 of_folders.setdefault(folder, []).append(name)
     for folder, names in of_folders.items():
         kind, ref = _valid_folder(folder) or ("", "")
-        read = [name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)]
+        read = {name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)}
         changed = [name for name in names if name not in read and _is_changed(kind, name)]
         found += [UnreadRef(f"{prefix}{folder}/{name}", f"{kind} {ref}") for name in changed]
         if not read and not changed:
