@@ -215,7 +215,7 @@ impl BytesMut {
     }
 
     pub fn as_slice(&mut self) -> &mut [u8] {
-        // SAFETY: the view is held by self, and `&mut self` makes this our only use of the memory.
+        // SAFETY: the view is held by self, and `&mut self` makes this our only use of it; the caller lends the memory, and gives no part of it twice.
         unsafe { self.room().part(0, self.0.len()) }.unwrap_or_default()
     }
 

@@ -146,6 +146,7 @@ impl Threads {
         let next = AtomicUsize::new(0);
         let run = || {
             let mut state = None;
+            let _panic = EndOnPanic(&self.ended);
             loop {
                 let job = next.fetch_add(1, Ordering::Relaxed);
                 if job >= jobs || self.ended() {
@@ -177,6 +178,17 @@ impl Threads {
                 self.ended();
             }
         });
+    }
+}
+
+/// Ends the call when a thread panics: the others may wait for locks, and a caller that panics no longer lets Python handle signals.
+struct EndOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -219,9 +231,9 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
 /// Runs `work` on at most this many threads, without the GIL as `detached`. Raises the exception of a Python signal handler, whatever `work` returns.
 pub fn on_threads<T: Send>(py: Python<'_>, bytes: usize, most: isize, work: impl FnOnce(&Threads) -> T + Send) -> PyResult<T> {
     let threads = Threads::new(most);
-    let answer = detached(py, bytes, || work(&threads))?;
+    let answer = detached(py, bytes, || work(&threads));
     let signals = threads.signals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    signals.raised.map_or(Ok(answer), Err)
+    signals.raised.map_or(answer, Err)
 }
 
 /// More items than this are not brief work, however small they are: each takes a microsecond or more.

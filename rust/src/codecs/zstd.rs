@@ -208,7 +208,14 @@ impl Compressor {
             made
         } else {
             fast.set(settings)?;
-            fast.encode_in_steps(input, out, ended, |_, _, _| Ok(false))?
+            // noise makes blocks of one size: if one differs, the samples have missed other data
+            let (mut before, mut block, mut uneven) = (0, 0, false);
+            let made = fast.encode_in_steps(input, out, ended, |read, made, _| {
+                uneven = read > COMPARED && (made - before).abs_diff(block) > block / 32;
+                (before, block) = (made, made - before);
+                Ok(uneven)
+            })?;
+            if uneven { self.encode_in_steps(input, out, ended, |_, _, _| Ok(false))? } else { made }
         };
         self.fast = Some(fast);
         Ok(made)
@@ -339,11 +346,15 @@ mod tests {
         let letters: Vec<u8> = words.flat_map(|word| [&[word.len() as u8, 0, 0, 0], word].concat()).collect();
         let half = &letters[..letters.len() / 2];
         let halves = [half, &half[100_000..], &half[..100_000]].concat(); // far matches, and few near ones
+        // between the samples there is other data
+        let times: Vec<u8> = (0..16_000u64).flat_map(|time| (time * 3600).to_le_bytes()).collect();
+        let planes = [random(1_000_000, 16), times, random(1_000_000, 16)].concat();
         let words: Vec<u8> = random(180_000, 200).iter().flat_map(|&word| [word, 1, 2, 3, word ^ 7, 32]).collect();
         for (data, expected) in [
             (random(1_050_000, 4), Search::None),
             (letters, Search::Near),
             (halves, Search::Level),
+            (planes, Search::Level),
             (words, Search::Level),
             (random(1_050_000, 256), Search::Level),
         ] {

@@ -152,7 +152,8 @@ struct Change<'a> {
     journal: bool,
 }
 
-fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, last: &mut LastFolder, threads: &Threads) -> System<Answer> {
+fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &Threads) -> System<Answer> {
+    let mut last = LastFolder::default(); // not that of the name before: it may have been moved while its lock was awaited
     let (folder, base) = last.enter(batch.root, &batch.names[number], Make::Nothing)?;
     let lock = Lock::acquire(folder, base, threads)?;
     let found = present(folder, base)?;
@@ -186,7 +187,8 @@ fn is_ours(stat: &Stat) -> bool {
 
 /// 0: no writer is active, and none left anything; 1: one has finished by now; 2: one was killed, and its changes were undone; 3: one was killed before the
 /// file was copied. look: nothing is undone; copies: a copy is restored too, and is 2 then.
-fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, last: &mut LastFolder, threads: &Threads) -> System<[i64; 1]> {
+fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, threads: &Threads) -> System<[i64; 1]> {
+    let mut last = LastFolder::default();
     let (folder, base) = last.enter(root, name, Make::Nothing)?;
     let journal = [base, JOURNAL].concat();
     let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -239,9 +241,9 @@ pub fn change_files(
     let writes: Vec<Write<'_>> = rows.iter().map(write).collect::<Option<_>>().ok_or_else(|| wrong("rows: outside of their buffers"))?;
     let of_names = parts_of(&writes, &offsets)?;
     let heads: &[[i64; 1]] = &heads;
-    for_names(py, 1, result.rows(), |number, last, threads| {
+    for_names(py, 1, result.rows(), |number, (): &mut (), threads| {
         let change = Change { writes: of_names[number], head: heads[number][0].max(0) as u64, journal };
-        match change_one(&batch, number, &change, last, threads) {
+        match change_one(&batch, number, &change, threads) {
             Err(Errno::NOENT | Errno::NOTDIR) => changed(None),
             done => done.unwrap_or_else(|error| refused(&error.into())),
         }
@@ -260,7 +262,7 @@ pub fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, 
         "remove" => Copies::Remove,
         _ => return Err(wrong("copies: keep, restore or remove")),
     };
-    for_names(py, 1, result.rows(), |number, last, threads| match restore_one(root, &names[number], look, copies, last, threads) {
+    for_names(py, 1, result.rows(), |number, (): &mut (), threads| match restore_one(root, &names[number], look, copies, threads) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],
         Ok(answer) => answer,

@@ -25,14 +25,14 @@ class LateModule:
 
     def __getattr__(self, name: str) -> object:
         if self._module is None:
-            self._module = _import(self._name)
+            self._module = imported(self._name)
         return getattr(self._module, name)
 
     def __repr__(self) -> str:
         return f"LateModule({self._name!r})"
 
 
-def _import(name: str) -> ModuleType:
+def imported(name: str) -> ModuleType:
     """A module. Waits while too many files are open, as short as a caller may that holds some. Raises StoreError, after which schedulers close theirs."""
     try:
         return when_files_are_free(lambda: import_module(name))
@@ -59,7 +59,7 @@ def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
     def get(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{missing_names.hint(package, name)}")
-        module = _import(names[name])
+        module = imported(names[name])
         value: object = module if names[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 
-from frazil.errors import InvalidInputError
+from frazil.base.late import imported
+from frazil.errors import InvalidInputError, StoreError
 
 
 def load_package(
     module: str, needed: str, extra: str, refusal: type[InvalidInputError] = InvalidInputError
 ) -> ModuleType:
     """The module. Raises `refusal` where it cannot be imported, with the extra of this package that has it. needed: for what, as in "TIFF files are read
-    with"."""
+    with". Raises StoreError while too many files are open."""
     try:
-        return import_module(module)
+        return imported(module)
+    except StoreError:
+        raise
     except (
         Exception
     ) as error:  # some packages fail at import if another one has an unexpected version, or a library is missing

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final, cast
 
+from frazil.base.late import imported
 from frazil.base.record import Record
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
@@ -23,7 +23,7 @@ class LateCodec(Record):
     name: str
 
     def load(self) -> type[Codec]:
-        return cast("type[Codec]", getattr(import_module(self.module), self.name))
+        return cast("type[Codec]", getattr(imported(self.module), self.name))
 
 
 LOADED: Final[tuple[type[Codec], ...]] = (

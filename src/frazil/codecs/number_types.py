@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
 import numpy as np
+
+from frazil.base.late import imported
 
 Dtype = np.dtype[np.generic]
 _OTHER_PACKAGES = 256  # types that other packages register with NumPy have numbers from here on
@@ -51,5 +52,5 @@ def integer_range(number: Dtype) -> tuple[int, int]:
 
 def float_range(number: Dtype) -> tuple[float, float]:
     """The least and the largest finite number of a floating-point type."""
-    info = np.finfo(number.name) if number.num < _OTHER_PACKAGES else import_module("ml_dtypes").finfo(number)
+    info = np.finfo(number.name) if number.num < _OTHER_PACKAGES else imported("ml_dtypes").finfo(number)
     return float(info.min), float(info.max)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
-from frazil.base.late import LateModule
+from frazil.base.late import LateModule, imported
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
 from frazil.metadata.grids.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
@@ -45,7 +44,7 @@ class LateTypes(Value):
         self.module, self.name, self.arguments = module, name, arguments
 
     def load(self) -> DataTypeFamily:
-        return cast("DataTypeFamily", getattr(import_module(self.module), self.name)(*self.arguments))
+        return cast("DataTypeFamily", getattr(imported(self.module), self.name)(*self.arguments))
 
     @property
     def names(self) -> tuple[str, ...]:

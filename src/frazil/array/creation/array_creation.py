@@ -69,14 +69,15 @@ def new_array(
             location = location.at(f"{location.path}.new-{os.urandom(8).hex()}")
         elif overwrite and source.sliced is not None:
             _check_no_overlap(source.sliced, location, replaces)
-    boxes = iter(()) if source is None else _boxes(array, source)
+    boxes = None if source is None else _boxes(array, source)
     create_nodes(
         location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
     )
     try:
         if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
             array = Array(location, stored_array(location))
-        _fill(array, boxes, report)
+        if boxes is not None:
+            _fill(array, boxes, report)
         if location is not final and location.nodes is not None:
             location.nodes.move(location.path, final.path, overwrite=True)
             array = Array(final, stored_array(final))

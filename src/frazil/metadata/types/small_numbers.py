@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.late import imported
 from frazil.base.optional_package import load_package
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.extensions import Extension, no_configuration
@@ -150,7 +150,7 @@ def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
     if math.isnan(number) or math.isinf(number):
         same = math.isnan(back) if math.isnan(number) else back == number
         return rounded.tobytes() if same else None
-    largest = float(import_module("ml_dtypes").finfo(dtype).max)
+    largest = float(imported("ml_dtypes").finfo(dtype).max)
     negative = math.copysign(1.0, number) < 0
     if number == 0 and not negative and math.isnan(back):
         return bytes(dtype.itemsize)
