@@ -14,7 +14,7 @@ import numpy as np
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array
 from frazil.base.record import Record
-from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import AccessError, DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.format import RepositoryFormat
@@ -22,7 +22,7 @@ from frazil.repository.manifests.coordinates import among, grid_of, sorted_coord
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.transaction import Options
 from frazil.repository.verification.histories import UNREADABLE
-from frazil.repository.verification.report import Findings, Problem, Subject, Verification
+from frazil.repository.verification.report import Findings, Kind, Problem, Subject, Verification
 from frazil.repository.verification.verify import Depth, check
 from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.values import Columns
@@ -182,7 +182,7 @@ class _Decoding:
             array.read(box)
         except (DataError, StoreError) as error:
             if len(chunks) == 1:
-                self.found.add("decode", error.message, subject, error.key, chunks)
+                self.found.add(_kind_of(error), error.message, subject, error.key, chunks)
                 return
             middle = len(chunks) // 2
             self._read(array, chunks[:middle], shape, subject)
@@ -193,7 +193,11 @@ class _Decoding:
     def _add_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
         """Adds the problem of an array or its manifests, unless it was added before."""
         if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
-            self.found.add("decode", error.message, subject, error.key, chunks)
+            self.found.add(_kind_of(error), error.message, subject, error.key, chunks)
+
+
+def _kind_of(error: FrazilError) -> Kind:
+    return "access" if isinstance(error, AccessError) else "decode"
 
 
 def _runs(chunks: Columns, together: int) -> Iterator[Columns]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Final = 0
 # the id of the snapshot, and the CRC-32C of its other flags and of the bytes of its file after the flags, the highest byte first
-DIGEST_FLAG: Final = "frazil.snapshot_digest"
+DIGEST_FLAG: Final = "frazil.snapshot_crc"
 NO_DIGEST: Final = pack(None)
 
 _U16: Final = 2**16 - 1

@@ -37,6 +37,8 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
+_TIPS: Final = "gc/tips/"
+
 _BATCH: Final = 1024  # references read or written in one call
 
 
@@ -214,7 +216,8 @@ def _into_store(
         # keys of an interrupted copy that the source no longer has
         others = [name for name in part.others if name != JOURNAL_NAME and name not in references]
         removed += erase_names(route.to_store, route.to_root, others)
-        pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
+        # the references are copied as they were at the start: a later collection may record tips that they do not have
+        pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith((REFS, _TIPS)))]
         late |= {pair.name: pair for pair in pairs if is_document(pair.name) or is_reference(pair.name)}
         done = done.plus(threads.copy([pair for pair in pairs if pair.name not in late], listed=True))
     for group in in_order(late):

@@ -11,7 +11,7 @@ from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import differs_from_digest, names_own_digest
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, ObjectId, decode_id
 from frazil.formats.msgpack import RESTORE
-from frazil.repository.alpha.snapshot_flags import has_file_digests
+from frazil.repository.alpha.snapshot_flags import has_digest, has_file_digests
 from frazil.repository.maintenance.id_columns import NO_IDS, among, id_column, join
 
 if TYPE_CHECKING:
@@ -45,14 +45,13 @@ class FileDigests:
 
     def add(self, file: ObjectId, snapshot: SnapshotFile, data: bytes) -> None:
         """Adds the files that a snapshot lists, if they have digests, and compares the snapshot itself."""
-        if not (
-            has_file_digests(snapshot) or names_own_digest(snapshot)
-        ):  # if the flag of one is damaged, the other is left
+        has_own = has_digest(snapshot) or names_own_digest(snapshot)  # if the flag of one is damaged, the other is left
+        if not (has_own or has_file_digests(snapshot)):
             return
         self._new += [info.id for info in (*snapshot.manifest_files, *snapshot.attribute_files)]
         if len(self._new) > _MOST_NEW:
             self._merge()
-        if differs_from_digest(snapshot, data):
+        if has_own and differs_from_digest(snapshot, data):
             self.changed.add(file)
 
     def check(self, name: str, key: str, data: bytes) -> None:

@@ -23,8 +23,9 @@ _DIGESTS: Final = (
 )
 _CRC: Final = pack("crc32c")
 _FILE_DIGESTS: Final = (
-    "frazil.file_digests"  # the id of its snapshot, as programs without such digests copy flags to the next one
+    "frazil.digests"  # the id of its snapshot, as programs without such digests copy flags to the next one
 )
+_ONLY_FILES: Final = "frazil.file_digests"  # the same, of versions whose snapshots have no digest
 _METADATA: Final = "frazil.metadata"  # the names of the properties with metadata of the commit
 
 
@@ -73,11 +74,17 @@ def has_digests(snapshot: SnapshotFile) -> bool:
 
 def with_file_digests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
     """The flags of a snapshot with this id, if its parent has file digests: it gets a digest, too."""
+    flags = {name: value for name, value in flags.items() if name != _ONLY_FILES}
     return {**flags, _FILE_DIGESTS: pack(encode_id(snapshot)), DIGEST_FLAG: NO_DIGEST}
 
 
 def has_file_digests(snapshot: SnapshotFile) -> bool:
     """Whether the ids of all manifests and attribute files that the snapshot and its ancestors list end in digests."""
+    return has_digest(snapshot) or snapshot.flags.get(_ONLY_FILES) == pack(encode_id(snapshot.metadata.id))
+
+
+def has_digest(snapshot: SnapshotFile) -> bool:
+    """The same, and whether the snapshot was written with a digest of its own."""
     return snapshot.flags.get(_FILE_DIGESTS) == pack(encode_id(snapshot.metadata.id))
 
 

@@ -3,6 +3,8 @@ and the commits that only this file named are garbage."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -12,17 +14,28 @@ from frazil.formats.ids import encode_id
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.maintenance.reachable import heads
-from frazil.repository.maintenance.records import NUMBERS, list_records, new_record, read_records, write_record
+from frazil.repository.maintenance.records import (
+    NUMBERS,
+    RecordFile,
+    list_records,
+    new_record,
+    read_records,
+    write_record,
+)
 
 COLUMNS: Final = ("snapshots", "numbers", "names")
 _END: Final = "\0"  # between two names: no branch has it
 
 
-def record_tips(files: RepositoryFormat) -> None:
-    """Records the present tips, in the place of earlier ones. Raises FormatError, StoreError."""
+def record_tips(files: RepositoryFormat, lost: Sequence[Tip] | None = None) -> None:
+    """Records the present tips, in the place of earlier ones. lost: earlier ones that stay in the record; None: none may be lost.
+    Raises FormatError, also for a lost tip, and StoreError."""
     old = list_records(files, "tips")  # before the tips are read, so that no newer record is removed
-    tips = [tip._replace(folder="") for tip in heads(files)]
-    if len(old) == 1 and _recorded(files) == tips:
+    recorded, now = _recorded(files, old), heads(files)
+    if lost is None:
+        _refuse(files, _lost(files, recorded, {tip.branch: tip for tip in now}))
+    tips = [*(tip._replace(folder="") for tip in now), *(lost or ())]
+    if len(old) == 1 and recorded == tips:
         return
     names = np.array([*map(ord, _END.join(tip.branch for tip in tips))], NUMBERS)
     numbers = np.array([tip.sequence for tip in tips], NUMBERS)
@@ -31,9 +44,9 @@ def record_tips(files: RepositoryFormat) -> None:
     files.erase([record.name for record in old])
 
 
-def _recorded(files: RepositoryFormat) -> list[Tip]:
+def _recorded(files: RepositoryFormat, records: list[RecordFile]) -> list[Tip]:
     found: list[Tip] = []
-    for columns in read_records(files, list_records(files, "tips"), COLUMNS):
+    for columns in read_records(files, records, COLUMNS):
         names = "".join(map(chr, columns["names"].tolist())).split(_END)
         found += map(Tip, names, columns["numbers"].tolist(), id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
     return list(dict.fromkeys(found))
@@ -41,28 +54,28 @@ def _recorded(files: RepositoryFormat) -> list[Tip]:
 
 def lost_tips(files: RepositoryFormat) -> list[Tip]:
     """The recorded tips whose branch file is missing or differs, if the branch does not lead to their snapshots any more. Raises FormatError, StoreError."""
-    return [tip for tip in _recorded(files) if not _is_intact(files, tip) and not _is_kept(files, tip)]
+    return _lost(files, _recorded(files, list_records(files, "tips")), {})
 
 
-def _is_intact(files: RepositoryFormat, tip: Tip) -> bool:
+def _lost(files: RepositoryFormat, recorded: Sequence[Tip], known: Mapping[str, Tip]) -> list[Tip]:
+    """known: present tips; the others are read"""
+    return [tip for tip in recorded if _is_lost(files, tip, known.get(tip.branch))]
+
+
+def _is_lost(files: RepositoryFormat, tip: Tip, now: Tip | None) -> bool:
     try:
-        now = files.read_tip(tip.branch)
-        if now is None or now.sequence <= tip.sequence:
-            return now is not None and (now.sequence, now.snapshot) == (tip.sequence, tip.snapshot)
-        files.moved(tip._replace(folder=now.folder))
-    except ConflictError:
-        return False
+        now = now or files.read_tip(tip.branch)
+        if now is not None and now.sequence > tip.sequence:
+            with suppress(ConflictError):
+                files.moved(tip._replace(folder=now.folder))
+                return False
+        elif now is not None and (now.sequence, now.snapshot) == (tip.sequence, tip.snapshot):
+            return False
     except FormatError:  # it is reported as damage, and ends collections
-        pass
-    return True
-
-
-def _is_kept(files: RepositoryFormat, tip: Tip) -> bool:
-    try:
-        now = files.read_tip(tip.branch)
-        return now is not None and any(found.snapshot == tip.snapshot for found in files.ancestors(now.snapshot))
-    except (FormatError, NotFoundError):
         return False
+    with suppress(FormatError, NotFoundError):
+        return now is None or all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
+    return True
 
 
 def lost_text(tip: Tip) -> str:
@@ -72,7 +85,11 @@ def lost_text(tip: Tip) -> str:
 
 def refuse_lost_tips(files: RepositoryFormat) -> None:
     """Raises FormatError for a branch file that is lost: the commits that only it named would be garbage."""
-    for tip in lost_tips(files):
+    _refuse(files, lost_tips(files))
+
+
+def _refuse(files: RepositoryFormat, lost: Sequence[Tip]) -> None:
+    for tip in lost:
         raise FormatError(
             f"the branch {tip.branch!r} is damaged: {lost_text(tip)}",
             key=files.key("refs/"),

@@ -58,8 +58,9 @@ def repair(
         files.check_commits()
     checked = check(files, progress, depth)
     missing = checked.chunk_files.missing
-    _refuse(checked)
+    _refuse(checked.found.problems)
     before = _decoded(checked, decode)
+    _refuse(before)
     run = _Run(files, consents, checked, decode, progress, dry_run=dry_run)
     if before:
         run.refuse_other_versions()
@@ -86,9 +87,9 @@ def _decoded(checked: Checked, decode: Decode | None) -> Problems:
     return checked.found.problems if decode is None else decode(checked.tips, checked.found.problems)
 
 
-def _refuse(checked: Checked) -> None:
+def _refuse(problems: Sequence[Problem]) -> None:
     """Refuses copies that are not complete, and files that are there, but cannot be read: they may be intact."""
-    for problem in checked.found.problems:
+    for problem in problems:
         if problem.kind == "copy":
             raise ConflictError(
                 problem.text, key=problem.key, hint="let the copy finish, or run it again, which continues it"
@@ -193,9 +194,9 @@ class _Run:
                     f"{lost_text(tip)}. The branch {name} begins there; if this is the loss, reset {tip.branch} to it"
                 )
                 self.repaired.append(Entry("branch", text, f"branch {tip.branch}", "", encode_id(tip.snapshot)))
-            if tips and not self._dry_run and (self._consents.accept_loss or not unread):
+            if tips and not self._dry_run:
                 self.writes = True
-                record_tips(self._files)
+                record_tips(self._files, () if self._consents.accept_loss else unread)
 
     def repair_branches(self) -> None:
         for name in self._files.branches():

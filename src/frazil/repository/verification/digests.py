@@ -15,7 +15,7 @@ from frazil.formats.ids import CRC_BYTES, encode_ids
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import octets
 from frazil.repository.maintenance.reachable import Progress
-from frazil.repository.verification.references import ChunkFiles
+from frazil.repository.verification.references import DIFFERS, UNREAD, ChunkFiles
 from frazil.stores.values import Columns
 
 _BATCH_BYTES: Final = 2**24  # bytes of files that one thread reads at once
@@ -23,13 +23,13 @@ _FILES: Final = 256
 
 
 def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int, progress: Progress) -> None:
-    """Marks the referenced files whose bytes are not those that were written. Raises StoreError."""
+    """Marks the referenced files whose bytes are not those that were written, or cannot be read. Raises StoreError."""
     rows = np.flatnonzero(chunk_files.used)
     batches = list(_batches(rows, chunk_files.sizes))
     with Threads(threads, "frazil digests") as pool:
         results = [pool.submit(_differ_from_digest, files, chunk_files, batch) for batch in batches]
         for batch, wrong in zip(batches, results, strict=True):
-            chunk_files.damaged[batch[wrong.result()]] = True
+            chunk_files.damaged[batch] = wrong.result()
             progress("chunk files read", len(batch))
 
 
@@ -42,18 +42,18 @@ def _batches(rows: Columns, sizes: Columns) -> Iterator[Columns]:
         low += count
 
 
-def _differ_from_digest(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
-    """bool[n]: which files of a batch cannot be read, or have bytes that differ from the digest in their id. A file that was deleted meanwhile is False: the
-    check of the listing reports it."""
+def _differ_from_digest(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.int8]:
+    """int8[n]: DIFFERS for files whose bytes differ from the digest in their id, UNREAD for those that cannot be read. A file that was deleted meanwhile is
+    0: the check of the listing reports it."""
     try:
         return _compared(files, chunk_files, batch)
     except AccessError:
         if len(batch) == 1:
-            return np.ones(1, np.bool_)
+            return np.full(1, UNREAD, np.int8)
         return np.concatenate([_differ_from_digest(files, chunk_files, part) for part in np.split(batch, len(batch))])
 
 
-def _compared(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
+def _compared(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.int8]:
     ids = octets(chunk_files.ids[batch])
     keys = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if len(batch) == 1 and chunk_files.sizes[batch[0]] > _BATCH_BYTES:
@@ -61,9 +61,8 @@ def _compared(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) 
     else:
         sums = [None if data is None else _kernel.crc32c(data) for data in files.store.get_many(keys, largest=None)]
     expected = np.ascontiguousarray(ids[:, -CRC_BYTES:]).view(">u4").reshape(-1).tolist()
-    return np.array(
-        [found is not None and found != digest for found, digest in zip(sums, expected, strict=True)], np.bool_
-    )
+    differ = [found is not None and found != digest for found, digest in zip(sums, expected, strict=True)]
+    return np.array(differ, np.int8) * DIFFERS
 
 
 def _sum_in_parts(files: RepositoryFormat, key: str, size: int) -> int | None:

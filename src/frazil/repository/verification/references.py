@@ -26,15 +26,17 @@ from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.values import Columns
 
 _MANIFESTS: Final = 16  # read in one batch
+DIFFERS: Final = 1
+UNREAD: Final = 2
 _NAMED: Final = 3  # chunk files that the text of a problem names
 
 
 class ChunkStates(Record):
-    """The chunk file of each of n rows: bool[n] whether it exists, int64[n] its bytes, bool[n] whether it is known to be damaged."""
+    """The chunk file of each of n rows: bool[n] whether it exists, int64[n] its bytes, int8[n] what is known of its bytes (ChunkFiles)."""
 
     there: NDArray[np.bool_]
     ends: Columns
-    damaged: NDArray[np.bool_]
+    damaged: NDArray[np.int8]
 
 
 class ChunkFiles:
@@ -42,14 +44,14 @@ class ChunkFiles:
 
     ids      sorted;  sizes: int64[n], bytes
     used     bool[n]: files that have a reference
-    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)"""
+    damaged  int8[n]: what is known of their bytes (digests.py): DIFFERS from what was written, UNREAD as it cannot be read, or 0"""
 
     __slots__ = ("_missing", "damaged", "ids", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
         self.ids, self.sizes = listed.ids, listed.sizes
-        self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
+        self.used, self.damaged = np.zeros(len(listed.ids), np.bool_), np.zeros(len(listed.ids), np.int8)
         self._missing: list[Ids] = []
 
     @property
@@ -60,7 +62,7 @@ class ChunkFiles:
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
         exists, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
-        damaged = np.zeros(manifest.size, np.bool_)
+        damaged = np.zeros(manifest.size, np.int8)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
         ids = id_column(manifest.ids[rows])
         if rows.size and len(self.ids):
@@ -68,7 +70,7 @@ class ChunkFiles:
             sizes = self.sizes[at]
             exists[rows] = self.ids[at] == ids
             ends[rows] = sizes
-            damaged[rows] = exists[rows] & self.damaged[at]
+            damaged[rows] = np.where(exists[rows], self.damaged[at], 0)
             self.used[at[exists[rows]]] = True
         if not exists[rows].all():
             self._missing.append(ids[~exists[rows]])
@@ -103,11 +105,9 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
             sound=True,
         ),
         Fault(
-            "digest",
-            "chunk files cannot be read, or have other bytes than were written",
-            native & damaged[rows],
-            sound=True,
+            "digest", "chunk files have other bytes than were written", native & (damaged[rows] == DIFFERS), sound=True
         ),
+        Fault("access", "chunk files cannot be read", native & (damaged[rows] == UNREAD), sound=True),
         Fault("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
         Fault("range", "virtual chunks have no location", virtual & nowhere),
         Fault("range", "offsets or lengths are negative", negative),

@@ -82,7 +82,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
         if chunk_files.damaged.any():
             of_digests = Findings()
             References(files, chunk_files, of_digests).check_all(expected, progress)
-            found.problems += [problem for problem in of_digests.problems if problem.kind == "digest"]
+            found.problems += [problem for problem in of_digests.problems if problem.kind in {"digest", "access"}]
     _find_changed(files, snapshots, found)
     orphans: dict[ObjectKind, Ids] = {}
     if depth.history:
