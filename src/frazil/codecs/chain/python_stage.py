@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Item = TypeVar("Item")
+_REFUSED = (FrazilError, MemoryError)  # each belongs to one chunk
 Result = TypeVar("Result")
 _CODES: dict[type[FrazilError], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
@@ -57,9 +58,9 @@ class PythonStage(Record):
         failures = [
             (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
             for i, result in zip(present, results, strict=True)
-            if isinstance(result, FrazilError)
+            if isinstance(result, _REFUSED)
         ]
-        arrays = [result for result in results if not isinstance(result, FrazilError)]
+        arrays = [result for result in results if not isinstance(result, _REFUSED)]
         decoded = np.zeros((len(rows), 3), np.int64)
         decoded[:, 0] = _kernel.MISSING
         if not failures:
@@ -91,9 +92,9 @@ class PythonStage(Record):
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
             for i, result in enumerate(results)
-            if isinstance(result, FrazilError)
+            if isinstance(result, _REFUSED)
         ]
-        values = [result for result in results if not isinstance(result, FrazilError)]
+        values = [result for result in results if not isinstance(result, _REFUSED)]
         if failures or not self.native:
             return values, list(failures)
         try:
@@ -112,10 +113,10 @@ class PythonStage(Record):
         return self.chain.encode(np.frombuffer(chunk, first.dtype).reshape(shape).transpose(self.order))
 
 
-def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError:
+def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError | MemoryError:
     try:
         return work(item)
-    except FrazilError as error:
+    except _REFUSED as error:
         return error
 
 

@@ -55,6 +55,13 @@ def reason_of(code: int) -> tuple[str, str | None]:
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
+def read_failure(code: int) -> tuple[str, str | None]:
+    """As reason_of, for an object that is read."""
+    if code == errno.EISDIR:
+        return "there is a folder at its key", "find out what put it there, and remove it"
+    return reason_of(code)
+
+
 def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
     """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)

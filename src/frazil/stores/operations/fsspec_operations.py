@@ -218,9 +218,12 @@ class FileSystemOperations:
 
 
 def _fail(name: str, error: Exception, key: str) -> NoReturn:
-    if isinstance(error, FrazilError | MemoryError):
-        raise error
-    raise store_failure(name, error, key) from shown_cause(error)
+    try:
+        if isinstance(error, FrazilError | MemoryError):
+            raise error
+        raise store_failure(name, error, key) from shown_cause(error)
+    finally:
+        del error  # its traceback has this frame
 
 
 def _leaves_out_folders(files: AbstractFileSystem) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import StoreError
+from frazil.stores.local.system_errors import read_failure
 from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
 
 if TYPE_CHECKING:
@@ -137,8 +138,9 @@ def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
 def read_error(code: int, text: str, key: str | None) -> StoreError:
     """The error for bytes of an object that the kernel could not read."""
     if code == _kernel.FAILED_IO:
-        number = text.split(" ", 1)[0]
-        return StoreError(f"cannot read: {text}", errno=int(number) if number.isdigit() else None, key=key)
+        number = int(text.split(" ", 1)[0])
+        reason, hint = read_failure(number)
+        return StoreError(f"the object cannot be read: {reason}", errno=number, key=key, hint=hint)
     return StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
 
 
