@@ -91,7 +91,7 @@ demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data se
 test: test-kernel test-python ## all tests, of the kernel and of the Python side
 
 test-kernel: $(VENV)/made ## the kernel's own tests
-	$(CARGO) test --quiet --locked $(MANIFEST)
+	$(CARGO) test --quiet --locked --lib $(MANIFEST)
 
 test-python: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## the Python tests (PYTEST_ARGS=...)
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile ci --durations 5 --durations-min 5 $(PYTEST_ARGS)

@@ -15,7 +15,7 @@ from tests.servers.fixtures import azure, gcs, s3, web_server
 __all__ = ["azure", "gcs", "s3", "web_server"]
 
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), max_examples=60, print_blob=True, derandomize=True)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=40, print_blob=True, derandomize=True)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, print_blob=True)
 settings.load_profile("default")
 

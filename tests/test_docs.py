@@ -237,7 +237,7 @@ def test_the_reference_has_every_public_name() -> None:
             assert inspect.getdoc(getattr(kind, name)), f"{kind.__name__}.{name} has no docstring"
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_of_the_docs_have_targets() -> None:
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\((?!\w+://)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -84,6 +84,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.io.selection_parts",
         "frazil.codecs.array_to_bytes.vlen",
         "frazil.codecs.array_to_bytes.zarrs_vlen",
+        "frazil.codecs.chain.element_stage",
     ),
     "for data types other than numbers of NumPy": tuple(
         f"frazil.metadata.types.{name}"

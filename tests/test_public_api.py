@@ -35,6 +35,7 @@ PARENTS = {
     "ConflictError": {"FrazilError"},
     "CommitUnknownError": {"FrazilError"},
     "StoreError": {"FrazilError", "OSError"},
+    "AccessError": {"StoreError"},
     "DataError": {"FrazilError"},
     "ChunkDecodeError": {"DataError"},
     "ChecksumError": {"DataError"},

@@ -23,14 +23,14 @@ def write_ocean(path: Path) -> None:
         file.createVariable("temp", "f4", ("time", "lat", "lon"))[...] = 1
 
 
-def test_its_code_runs(tmp_path: Path) -> None:
+def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     assert code
     write_ocean(tmp_path / "ocean.nc")
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True)
 
 
-def test_its_commands_are_there() -> None:
+def test_the_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     commands = re.findall(r"`make (\w+)`", README)
     assert {"demo", "test"} <= set(commands)
@@ -38,6 +38,6 @@ def test_its_commands_are_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_the_readme_have_targets(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []

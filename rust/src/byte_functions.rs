@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::chunks::chain::{Chain, Decoded, Size, Target};
+use crate::chunks::chain::{Chain, Decoded, Size, Target, check_size};
 use crate::codecs::{blosc_version, crc32};
 use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, FailureRows, Failures, Fault, Outcome};
@@ -167,12 +167,7 @@ impl Sink for Blobs<'_> {
     }
 
     fn check_length(&self, row: usize, length: u64) -> Outcome {
-        match self.sizes(row).pop() {
-            Some(Size::AtMost(most)) if length > most as u64 => {
-                Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {most} are expected")))
-            }
-            _ => Ok(()),
-        }
+        self.sizes(row).last().map_or(Ok(()), |&size| check_size(length as usize, size))
     }
 
     fn take(&self, (): &mut (), worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {

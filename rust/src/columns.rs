@@ -214,6 +214,12 @@ impl BytesMut {
         Ok(BytesMut(PyBuffer::take(object, name, ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE)?))
     }
 
+    pub fn as_slice(&mut self) -> &mut [u8] {
+        // SAFETY: the view is held by self, and `&mut self` makes this our only use of the memory.
+        unsafe { self.room().part(0, self.0.len()) }.unwrap_or_default()
+    }
+
+    /// The same memory, for several threads to write.
     pub fn room(&mut self) -> Room {
         Room { start: self.0.0.buf.cast::<u8>(), len: self.0.len() }
     }

@@ -2,7 +2,6 @@
 //!
 //! The sink uses the bytes. Their version is checked here.
 
-use std::borrow::Borrow;
 use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -18,6 +17,8 @@ use crate::threads::{Lease, Threads, Worker};
 /// Bytes of one merged read (each thread holds as many), and the largest gap that is read to merge two rows.
 const MERGED: u64 = 512 << 10;
 const GAP: u64 = 4 << 10;
+/// A read costs about as much as copying this many bytes.
+pub const COST_OF_A_READ: usize = 4 << 10;
 /// Smaller amounts of decoded bytes are not worth a thread: with a slow codec, and with copies or a codec about as fast, such as LZ4. Both take about 0.2 ms; a
 /// thread costs 0.05 ms of CPU, and begins that much later.
 const WORTH_A_THREAD: usize = 160 << 10;
@@ -140,7 +141,7 @@ impl Watch {
         for (number, seen) in self.seen.iter().enumerate() {
             if seen.load(Ordering::Relaxed) == AS_EXPECTED
                 && files.stays_open()
-                && !matches!(files.handle(number), Ok(Some(handle)) if self.check(number, handle.borrow(), true).is_ok())
+                && !matches!(files.handle(number), Ok(Some(handle)) if self.check(number, &handle, true).is_ok())
             {
                 seen.store(STALE, Ordering::Relaxed);
             }
@@ -280,7 +281,7 @@ impl<S: Sink> Fetch<'_, S> {
             }
             return Ok(());
         };
-        let opened: &Opened = handle.borrow();
+        let opened: &Opened = &handle;
         if let Some(watch) = self.watch {
             watch.check(number, opened, false)?;
         }

@@ -1,6 +1,6 @@
 //! The sources of bytes: objects beneath a root folder, and buffers in memory. The callers decide what is read, and when.
 
-use std::borrow::Borrow;
+use std::ops::Deref;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -85,8 +85,10 @@ pub enum Handle<'a> {
     Own(Opened),
 }
 
-impl Borrow<Opened> for Handle<'_> {
-    fn borrow(&self) -> &Opened {
+impl Deref for Handle<'_> {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
         match self {
             Handle::Kept(opened) => opened,
             Handle::Own(opened) => opened,

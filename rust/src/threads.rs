@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, ThreadId};
+use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -47,7 +47,7 @@ impl Worker {
 }
 
 /// A worker that returns to the pool when it is dropped.
-pub struct Lease(Option<Worker>);
+pub struct Lease(Worker);
 
 impl Lease {
     /// A worker for chunks of `len` decoded bytes: the available one with the least scratch that is large enough, so that a reader of large chunks and a writer
@@ -63,7 +63,7 @@ impl Lease {
             idle.scratch -= worker.scratch();
             Some(worker)
         });
-        Lease(Some(idle.unwrap_or_default()))
+        Lease(idle.unwrap_or_default())
     }
 }
 
@@ -71,25 +71,25 @@ impl Deref for Lease {
     type Target = Worker;
 
     fn deref(&self) -> &Worker {
-        self.0.as_ref().expect("held until dropped")
+        &self.0
     }
 }
 
 impl DerefMut for Lease {
     fn deref_mut(&mut self) -> &mut Worker {
-        self.0.as_mut().expect("held until dropped")
+        &mut self.0
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(mut worker) = self.0.take() else { return };
         if thread::panicking() {
             return; // a context in an unknown state is not used again
         }
         if let Ok(mut idle) = IDLE.try_lock()
             && idle.workers.len() < IDLE_WORKERS
         {
+            let mut worker = std::mem::take(&mut self.0);
             if idle.scratch + worker.scratch() > IDLE_SCRATCH {
                 worker.memories().into_iter().for_each(Memory::free);
             }
@@ -158,15 +158,38 @@ impl Threads {
         if helpers == 0 {
             return run();
         }
+        let (busy, caller) = (AtomicUsize::new(helpers), thread::current());
         thread::scope(|scope| {
-            for _ in 0..helpers {
-                // If the system refuses a thread, the others do its work.
-                if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+            for started in 0..helpers {
+                let help = || {
+                    let _end = ThreadEnd { busy: &busy, caller: &caller };
+                    run();
+                };
+                if thread::Builder::new().spawn_scoped(scope, help).is_err() {
+                    // The system has no more threads: the others do all the work.
+                    busy.fetch_sub(helpers - started, Ordering::Release);
                     break;
                 }
             }
             run();
+            while busy.load(Ordering::Acquire) > 0 {
+                thread::park_timeout(POLL_INTERVAL); // the others may wait for locks: a signal must end that
+                self.ended();
+            }
         });
+    }
+}
+
+/// Records the end of a thread, however it ends.
+struct ThreadEnd<'a> {
+    busy: &'a AtomicUsize,
+    caller: &'a Thread,
+}
+
+impl Drop for ThreadEnd<'_> {
+    fn drop(&mut self) {
+        self.busy.fetch_sub(1, Ordering::Release);
+        self.caller.unpark();
     }
 }
 

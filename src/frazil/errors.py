@@ -14,6 +14,7 @@ FrazilError
 ├── ConflictError                    another writer changed the same thing first: look at .conflicts, try again
 ├── CommitUnknownError               the reply was lost: check the result before doing it again
 ├── StoreError (OSError)             the store failed: repair the store or its connection, then try again
+│   └── AccessError                  an object exists, but cannot be read: change its permissions, or restore it from a copy
 └── DataError                        stored bytes are wrong: restore them from a copy, or write them again
     ├── ChunkDecodeError             a chunk that its codecs cannot decode
     ├── ChecksumError                a checksum that does not match
@@ -29,8 +30,10 @@ such as ContainsArrayError, are aliases of these classes (the last lines of this
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import EACCES, EIO, EPERM
 
 __all__ = [
+    "AccessError",
     "AlreadyExistsError",
     "ChecksumError",
     "ChunkDecodeError",
@@ -191,6 +194,12 @@ class StoreError(FrazilError, OSError):
 
     def _fields(self) -> dict[str, object]:
         return {**super()._fields(), "errno": self.errno}  # an attribute of OSError, not in the instance's own dict
+
+
+class AccessError(StoreError):
+    """An object exists, but this process cannot read it: it has no permission, or the disk fails there. Other objects may be readable."""
+
+    NUMBERS = frozenset((EACCES, EPERM, EIO))
 
 
 class DataError(FrazilError):

@@ -145,6 +145,12 @@ class Config:
         """Resets all settings of this thread or task to their defaults."""
         _SETTINGS.set(None)
 
+    def enable_gpu(self) -> None:
+        """Raises InvalidInputError: zarr-python would read into the memory of a GPU."""
+        raise InvalidInputError(
+            "arrays are read into the memory of the CPU", hint="cupy.asarray(array[...]) copies them"
+        )
+
     def pprint(self, stream: TextIO | None = None, **_: object) -> None:
         """Prints all settings, one a line."""
         print("\n".join(f"{key}: {self.get(key)!r}" for key in _ALLOWED), file=stream)

@@ -79,7 +79,7 @@ def test_xarray(folder: Path) -> None:
     xr.testing.assert_identical(xr.open_dataset("x.zarr.zip", engine="frazil").load(), dataset)
 
 
-def test_in_a_bucket(folder: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_of_a_zip_archive_in_a_bucket_are_read(folder: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     frazil.create_array("x.zarr.zip", path="a", data=VALUES, chunks=(10, 10), shards=(20, 30))
     frazil.create_array("x.zarr.zip", path="b", data=VALUES, chunks=(10, 10))
     for name, value in s3.environment().items():

@@ -199,7 +199,7 @@ def test_an_append_of_a_fork_is_an_append(repo: frazil.Repository) -> None:
 
 
 @pytest.mark.parametrize("solver", ["disjoint", "ours", "theirs"])
-def test_the_root_is_made_again(solver: str) -> None:
+def test_a_rebase_restores_the_root_that_a_reset_removed(solver: str) -> None:
     repo = frazil.Repository.create(MemoryStore())
     first = repo.lookup("main")
     with repo.transaction(message="a group") as root:

@@ -36,7 +36,7 @@ def test_arrays_like_others(name: str, value: int) -> None:
     assert make([1, 2]).shape == (2,)
 
 
-def test_full() -> None:
+def test_full_and_full_like_fill_with_the_value() -> None:
     assert frazil.full(3, 7)[...].tolist() == [7, 7, 7]
     assert frazil.full_like(frazil.full(3, 7))[...].tolist() == [7, 7, 7]
     assert frazil.full_like(np.zeros(3, "u1"), 5)[...].tolist() == [5, 5, 5]

@@ -99,17 +99,17 @@ def test_a_repository_is_not_overwritten(name: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*WRITERS, "frazil import"])
-@pytest.mark.parametrize("inside", ["x.repo/chunks", "x.repo/b/c", "x.repo/refs/branch.main", "x.repo/sea.png"])
-def test_destinations_inside_a_repository_are_refused(name: str, inside: str, place: Path) -> None:
+def test_destinations_inside_a_repository_are_refused(name: str, place: Path) -> None:
     write = by_command("import", "ocean.nc", "PLACE") if name == "frazil import" else WRITERS[name]
-    check_refused(write, place, inside)
+    for inside in ("x.repo/chunks", "x.repo/b/c", "x.repo/refs/branch.main", "x.repo/sea.png"):
+        check_refused(write, place, inside)
 
 
 @pytest.mark.parametrize("name", [name for name in WRITERS if not name.startswith(("frazil copy", "frazil convert"))])
-@pytest.mark.parametrize("point", ["x.repo@main", "x.repo@main/b", "x.repo@nothing", "x.repo@"])
-def test_a_point_in_a_repository_is_no_place_of_its_own(name: str, point: str, place: Path) -> None:
-    check_refused(WRITERS[name], place, point)
-    assert not Path(point.partition("/")[0]).exists()
+def test_a_point_in_a_repository_is_no_place_of_its_own(name: str, place: Path) -> None:
+    for point in ("x.repo@main", "x.repo@main/b", "x.repo@nothing", "x.repo@"):
+        check_refused(WRITERS[name], place, point)
+        assert not Path(point.partition("/")[0]).exists()
 
 
 @pytest.mark.parametrize("name", [name for name in WRITERS if "overwrite" in name or name.endswith(" w")])

@@ -12,6 +12,7 @@ import pytest
 import frazil
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.stores import MemoryStore
+from tests.pairs import pairs
 
 pytestmark = pytest.mark.usefixtures("each_format")
 
@@ -248,32 +249,33 @@ def start(repo: frazil.Repository, committed: bool) -> frazil.Session:
     return session
 
 
-@pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize("way", ["parent", "fork", "merged"])
+CONFLICTS = [
+    ("move t u", "array u", {"created"}),
+    ("move t u", "move g u", {"created", "parent"}),
+    ("move t u", "move t v", {"renamed"}),
+    ("del g", "array g/x", {"changed", "parent"}),
+    ("del g", "write g/y", {"changed", "deleted"}),
+    ("del t", "write t", {"changed", "deleted"}),
+    ("del t", "name t n", {"changed", "deleted"}),
+    ("del t", "move t u", {"changed", "deleted"}),
+    ("again t", "write t", {"changed", "deleted"}),
+    ("again t", "again t", {"created"}),
+    ("group g/x", "move g k", {"renamed", "parent"}),
+    ("array g/x", "again g", {"changed", "parent"}),
+    ("array h/x", "again h", {"changed", "parent"}),
+    ("move t h/t", "del h", {"changed", "parent"}),
+    ("name t n", "name t m", {"attributes"}),
+    ("write t", "write t", {"chunks"}),
+    ("resize t 4", "end t", {"changed", "deleted"}),
+    ("resize t 4", "resize t 6", {"metadata"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "kinds"),
-    [
-        ("move t u", "array u", {"created"}),
-        ("move t u", "move g u", {"created", "parent"}),
-        ("move t u", "move t v", {"renamed"}),
-        ("del g", "array g/x", {"changed", "parent"}),
-        ("del g", "write g/y", {"changed", "deleted"}),
-        ("del t", "write t", {"changed", "deleted"}),
-        ("del t", "name t n", {"changed", "deleted"}),
-        ("del t", "move t u", {"changed", "deleted"}),
-        ("again t", "write t", {"changed", "deleted"}),
-        ("again t", "again t", {"created"}),
-        ("group g/x", "move g k", {"renamed", "parent"}),
-        ("array g/x", "again g", {"changed", "parent"}),
-        ("array h/x", "again h", {"changed", "parent"}),
-        ("move t h/t", "del h", {"changed", "parent"}),
-        ("name t n", "name t m", {"attributes"}),
-        ("write t", "write t", {"chunks"}),
-        ("resize t 4", "end t", {"changed", "deleted"}),
-        ("resize t 4", "resize t 6", {"metadata"}),
-    ],
+    ("conflict", "way", "committed"), pairs(CONFLICTS, ["parent", "fork", "merged"], [True, False])
 )
-def test_conflicting_forks_are_refused(one: str, other: str, kinds: set[str], way: str, committed: bool) -> None:
+def test_conflicting_forks_are_refused(conflict: tuple[str, str, set[str]], way: str, committed: bool) -> None:
+    one, other, kinds = conflict
     for first, second in ((one, other), (other, one)):
         session = start(frazil.Repository.create(MemoryStore()), committed)
         forks = [session.fork(), session.fork()]

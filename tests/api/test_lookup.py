@@ -105,7 +105,7 @@ def test_names_come_before_ids() -> None:
         lookup(files, "dev")
 
 
-def test_beginnings_of_ids() -> None:
+def test_a_unique_beginning_of_an_id_finds_the_snapshot() -> None:
     files = Files(CountingStore(MemoryStore()), "p/")
     for text in ("ABCD0000000000000000", "ABCD1000000000000000", "ABCD1100000000000000", "0110000000000000000G"):
         files.write_new([files.encoded_snapshot(of_text(text), snapshot(info(1)))])

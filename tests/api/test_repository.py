@@ -131,7 +131,7 @@ def test_readers_cannot_write_and_nothing_is_no_commit(repo: frazil.Repository) 
         pickle.dumps(session)
 
 
-def test_discard_gives_up_all(repo: frazil.Repository) -> None:
+def test_discard_restores_the_session_to_its_snapshot(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root)
     session = repo.writable_session()

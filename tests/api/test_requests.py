@@ -56,7 +56,7 @@ def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
     assert requests_of(store) == ["fetch chunks"]
 
 
-def test_so_it_is_where_the_chunk_lies_in_a_small_shard() -> None:
+def test_an_inner_chunk_of_a_small_shard_is_one_request() -> None:
     """The whole shard is fetched: its index and its inner chunks are one request."""
     store = CountingStore(MemoryStore())
     with frazil.Repository.create(store).transaction(message="data") as root:

@@ -80,10 +80,14 @@ class KeptNodes:
         for at in self._with_below(path):
             del self.nodes[at]
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
         if path not in self.nodes:
             raise NotFoundError("there is no node", path=path or "/")
-        if to in self.nodes:
+        taken = [at for at in self._with_below(to) if at not in self._with_below(path)]
+        if overwrite:
+            for at in taken:
+                del self.nodes[at]
+        elif taken:
             raise AlreadyExistsError("a node is there already", path=to)
         if to.startswith(path + "/") or any(isinstance(self.find(above), ArrayMetadata) for above in ancestors(to)):
             raise InvalidInputError("no node can be there", path=to)

@@ -144,6 +144,6 @@ def test_flags_are_true_or_false(wrong: Any) -> None:
         ("progress", lambda store: frazil.convert(store, zarr_format="draft", progress=5)),
     ],
 )
-def test_the_argument_is_named(name: str, act: Callable[[MemoryStore], object]) -> None:
+def test_errors_name_the_wrong_argument(name: str, act: Callable[[MemoryStore], object]) -> None:
     with pytest.raises(InvalidInputError, match=name):
         act(hierarchy())

@@ -109,7 +109,7 @@ def test_unwritten_elements_are_the_fill_value(layout: Layout, dtype: str, seed:
 
 
 @pytest.mark.parametrize("index_location", ["start", "end"])
-def test_on_disk(tmp_path: Path, index_location: str) -> None:
+def test_sharded_arrays_on_disk_are_written_and_read_by_another_handle(tmp_path: Path, index_location: str) -> None:
     expected = np.arange(100 * 90, dtype="u2").reshape(100, 90)
     array = frazil.create_array(
         tmp_path / "a",

@@ -73,19 +73,19 @@ def test_once_for_an_opening_at_the_line_of_the_user(data_type: object) -> None:
         assert ('"ham"' in text) == (data_type is STRUCT)
 
 
-def test_once_for_each_document() -> None:
+def test_a_fallback_warns_once_for_each_document() -> None:
     store = store_with(NESTED, "a", "b", "c")
     assert len(warnings_of(lambda: list(frazil.open_group(store).members()))) == 3
 
 
-def test_once_for_what_is_made() -> None:
+def test_a_fallback_warns_once_when_an_array_is_created() -> None:
     def make() -> None:
         frazil.create_array(MemoryStore(), shape=1, dtype="u2", zarr_format="draft", document={"data_type": NESTED})
 
     assert len(warnings_of(make)) == 1
 
 
-def test_not_again_for_changes() -> None:
+def test_changes_of_an_open_array_warn_of_no_fallback_again() -> None:
     store = store_with(NESTED, "a")
     opened: list[Array] = []
     warnings_of(lambda: opened.append(frazil.open_array(store, "r+", path="a")))

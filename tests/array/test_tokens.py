@@ -90,7 +90,7 @@ def test_virtual_chunks_that_are_read_elsewhere_are_another_content(tmp_path: Pa
     assert tokenize(arrays[1]) == tokenize(pickle.loads(pickle.dumps(arrays[1])))
 
 
-def test_of_a_plain_array_that_is_only_read(tmp_path: Path) -> None:
+def test_tokens_of_one_array_are_equal_in_all_processes(tmp_path: Path) -> None:
     new_array(tmp_path / "a")
     first = tokenize(frazil.open_array(tmp_path / "a"))
     assert first == tokenize(frazil.open_array(tmp_path / "a"))
@@ -120,7 +120,7 @@ def test_a_handle_that_writes_is_another_one_after_each_write(tmp_path: Path, ch
     assert first != tokenize(array)
 
 
-def test_of_an_array_that_is_gone(tmp_path: Path) -> None:
+def test_the_token_of_a_removed_array_changes(tmp_path: Path) -> None:
     group = frazil.create_group(tmp_path / "g")
     array = group.create_array("a", shape=(8,), dtype="i4", chunks=(2,))
     first = tokenize(array)

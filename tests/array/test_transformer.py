@@ -116,7 +116,7 @@ def arrays(draw: st.DrawFn) -> Sharded:
 
 @settings(deadline=None)
 @given(arrays(), st.data(), st.integers(0, 2**32))
-def test_both_views_agree(array: Sharded, data: st.DataObject, seed: int) -> None:
+def test_writes_through_the_transformer_and_the_engine_agree(array: Sharded, data: st.DataObject, seed: int) -> None:
     store = MemoryStore()
     direct, through, above = array.open(store)
     expected = np.full(array.shape, 7, "i2")

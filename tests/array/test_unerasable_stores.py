@@ -3,7 +3,7 @@ interface)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.conformance.draft.documents import array as document
 from tests.conformance.draft.documents import one, sharding
+from tests.pairs import pairs
 
 import frazil
 from frazil.errors import StoreError
@@ -52,15 +53,17 @@ class Table:
         return list(self.values)
 
 
-@pytest.fixture(params=["memory", "disk", "object", "sole writer"])
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: Unerasable(MemoryStore()),
+    "disk": lambda path: Unerasable(LocalStore(path / "a")),
+    "object": lambda _: adapt(Table()),
+    "sole writer": lambda _: adapt(Table(), sole_writer=True),
+}
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    stores = {
-        "memory": lambda: Unerasable(MemoryStore()),
-        "disk": lambda: Unerasable(LocalStore(tmp_path / "a")),
-        "object": lambda: adapt(Table()),
-        "sole writer": lambda: adapt(Table(), sole_writer=True),
-    }
-    made = stores[request.param]()
+    made = STORES[request.param](tmp_path)
     assert not made.capabilities.erasable
     return made
 
@@ -80,24 +83,34 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=[3, "draft", "draft-2021"])
-def array(request: pytest.FixtureRequest, store: Store, layout: dict[str, Any]) -> frazil.Array:
+FORMATS = [3, "draft", "draft-2021"]
+WHERE: dict[str, Any] = {
+    "all": ...,
+    "one chunk": (slice(0, 2), slice(0, 2)),
+    "parts": (slice(1, 7), slice(3, 8)),
+    "element": (0, 0),
+    "steps": (slice(None, None, 3), slice(1, None, 2)),
+}
+in_stores = pytest.mark.parametrize(
+    ("store", "zarr_format", "layout"), pairs(STORES, FORMATS, LAYOUTS), indirect=["store"]
+)
+
+
+@pytest.fixture
+def array(store: Store, zarr_format: int | str, layout: str) -> frazil.Array:
     made = frazil.create_array(
-        store, path="a", shape=(8, 8), dtype="i4", fill_value=FILL, zarr_format=request.param, **layout
+        store, path="a", shape=(8, 8), dtype="i4", fill_value=FILL, zarr_format=zarr_format, **LAYOUTS[layout]
     )
     made[...] = VALUES
     return made
 
 
 @pytest.mark.rule("D66")
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(
-    "where",
-    [..., (slice(0, 2), slice(0, 2)), (slice(1, 7), slice(3, 8)), (0, 0), (slice(None, None, 3), slice(1, None, 2))],
-    ids=["all", "one chunk", "parts", "element", "steps"],
+    ("store", "zarr_format", "layout", "name"), pairs(STORES, FORMATS, LAYOUTS, WHERE), indirect=["store"]
 )
-def test_chunks_of_fill_values_are_written(array: frazil.Array, where: Any) -> None:
-    expected = VALUES.copy()
+def test_chunks_of_fill_values_are_written(array: frazil.Array, name: str) -> None:
+    where, expected = WHERE[name], VALUES.copy()
     for value in (FILL, 5, FILL):
         array[where] = value
         expected[where] = value
@@ -110,7 +123,7 @@ def test_chunks_of_fill_values_are_written(array: frazil.Array, where: Any) -> N
 
 
 @pytest.mark.rule("D66")
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@in_stores
 def test_elements_do_not_come_back_when_an_array_shrinks_and_grows(array: frazil.Array) -> None:
     array.resize((3, 5))
     array.resize((8, 8))
@@ -120,7 +133,7 @@ def test_elements_do_not_come_back_when_an_array_shrinks_and_grows(array: frazil
 
 
 @pytest.mark.rule("D66")
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@in_stores
 def test_chunks_that_reach_beyond_the_array_are_written(array: frazil.Array) -> None:
     array.resize((7, 7))
     array[RAGGED] = FILL

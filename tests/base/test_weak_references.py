@@ -51,7 +51,7 @@ def test_dead_references_are_removed() -> None:
     assert weak.values() == held
 
 
-def test_threads_lose_none() -> None:
+def test_threads_that_put_weak_values_lose_none() -> None:
     weak: WeakValues[tuple[int, int], Held] = WeakValues()
     held: list[Held] = []
 

@@ -19,7 +19,7 @@ def by_name(*commits: str) -> dict[str, int]:
     return {commit: -at for at, commit in enumerate(commits)}
 
 
-def test_a_line() -> None:
+def test_a_linear_history_is_drawn_as_one_lane() -> None:
     assert drawn({"a": "b", "b": "c", "c": None}, by_name("a", "b", "c")) == ["* a", "* b", "* c"]
     assert drawn({}, {}) == []
 

@@ -229,7 +229,7 @@ def test_every_error_becomes_one_line(capsys: pytest.CaptureFixture[str], monkey
         fail(ZeroDivisionError())
 
 
-def test_as_a_program(workdir: Path) -> None:
+def test_the_program_prints_values_and_errors_and_returns_codes(workdir: Path) -> None:
     done = subprocess.run([*PROGRAM, "get", "sea.zarr", "0, :3", "--json"], capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '{"shape": [3], "data_type": "uint16", "values": [0, 3, 6]}\n'

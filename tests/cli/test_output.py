@@ -106,7 +106,9 @@ def test_control_characters_are_escaped(
 
 
 @pytest.mark.parametrize("words", FAILING, ids=[f"{i} {words[0]}" for i, words in enumerate(FAILING)])
-def test_nor_do_errors(words: list[str], places: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_print_no_control_characters(
+    words: list[str], places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert called(words, places) in {1, 2}
     shown = capsys.readouterr()
     assert shown.err

@@ -35,7 +35,7 @@ def test_short_work_shows_no_progress() -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_bar_that_goes_away() -> None:
+def test_the_progress_bar_is_erased_at_the_end() -> None:
     stream = Terminal()
     with Progress("reading", 2**20, stream) as report:
         report._next = 0
@@ -56,7 +56,7 @@ def test_lines() -> None:
     assert "100%" in Progress("reading", 0, io.StringIO()).line(0.0)
 
 
-def test_steps() -> None:
+def test_steps_are_counted_on_a_terminal_only() -> None:
     stream, nobody = Terminal(), io.StringIO()
     for target in (stream, nobody):
         with Steps(target) as report:

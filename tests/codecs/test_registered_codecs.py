@@ -156,7 +156,7 @@ def test_rounded_integers_keep_their_highest_bits(numbers: list[int], keepbits: 
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_a_nan_stays_one(dtype: str) -> None:
+def test_bitround_keeps_nan(dtype: str) -> None:
     """For any bits: the largest would be rounded up to -0.0, the smallest down to an infinity."""
     bits = np.array([-1, 0], f"i{np.dtype(dtype).itemsize}")
     bits[1] = np.array(np.inf, dtype).view(bits.dtype) + 1

@@ -437,3 +437,9 @@ def test_an_unknown_codec_in_place_of_a_list_is_an_error_with_a_hint() -> None:
             MetadataError, lambda name=name: frazil.create_array(MemoryStore(), shape=4, dtype="u1", codecs=name)
         )  # type: ignore[misc]
         assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize("name", ["vlen", "vlen_v2", "zfp", "pcodec"])
+def test_addresses_that_zarrs_wrote_as_names_are_known(name: str) -> None:
+    kind = DEFAULT_REGISTRY.codec_kind(f"https://codec.zarrs.dev/array_to_bytes/{name}")
+    assert kind == DEFAULT_REGISTRY.codec_kind("bytes")

@@ -61,7 +61,7 @@ def test_documents_are_those_of_zarr_python(given: dict[str, str]) -> None:
         assert ours == theirs
 
 
-def test_all_names_are_here() -> None:
+def test_all_codec_names_of_zarr_python_exist() -> None:
     zarr = pytest.importorskip("zarr")
     assert {name for name in zarr.codecs.__all__ if name[0].isupper() and not hasattr(codecs, name)} <= {
         "CastValue",  # newer than the names here

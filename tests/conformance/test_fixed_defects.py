@@ -362,7 +362,7 @@ def test_a_part_through_a_transposition_in_shards() -> None:
 
 
 @pytest.mark.rule("trap 53")
-def test_threads_in_one_chunk() -> None:
+def test_threads_that_write_one_chunk_lose_no_element() -> None:
     array = frazil.create_array(MemoryStore(), shape=256, dtype="u2", chunks=256)
 
     def write(n: int) -> None:

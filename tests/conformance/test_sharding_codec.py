@@ -45,7 +45,7 @@ def with_member(name: str, value: object) -> dict[str, object]:
 
 
 @pytest.mark.rule("F1")
-def test_its_name_is_sharding_indexed() -> None:
+def test_the_name_of_the_codec_is_sharding_indexed() -> None:
     store = MemoryStore()
     frazil.create_array(store, shape=4, dtype="uint8", chunks=2, shards=4)
     assert json.loads(store.get("zarr.json") or b"")["codecs"][0]["name"] == "sharding_indexed"
@@ -121,7 +121,7 @@ def test_an_index_is_never_compressed(codec: Codec, at: int) -> None:
 
 
 @pytest.mark.rule("F6")
-def test_nor_is_it_a_shard() -> None:
+def test_an_index_is_not_sharded_itself() -> None:
     codecs = [sharding([2, 2, 2])]
     assert refused(with_member("index_codecs", codecs)).path == "codecs[0].configuration.index_codecs[0]"
 

@@ -62,7 +62,7 @@ def read_all(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("fault", ["503", "429", "500", "lost answer", "no answer", "cut body"])
-def test_trouble_that_passes(bucket: FaultyBucket, fault: str) -> None:
+def test_requests_are_repeated_after_passing_faults(bucket: FaultyBucket, fault: str) -> None:
     filled(bucket)
     tries: Counter[tuple[str, str, str | None]] = Counter()
 
@@ -86,7 +86,7 @@ def test_a_list_that_breaks_off_is_requested_again(bucket: FaultyBucket) -> None
 
 
 @pytest.mark.parametrize("fault", ["503", "no answer", "cut body", "403", "400"])
-def test_trouble_that_stays(bucket: FaultyBucket, fault: str) -> None:
+def test_lasting_faults_are_errors_and_never_fill_values(bucket: FaultyBucket, fault: str) -> None:
     """An error of ours, after a few tries: distinct from a missing object, and never a fill value."""
     filled(bucket)
     group = frazil.open_group(bucket.through, "r+")
@@ -132,7 +132,7 @@ def test_refusals_hint_what_to_check(bucket: FaultyBucket) -> None:
         bucket.proxy.mend()
 
 
-def test_lengths_that_are_wrong(bucket: FaultyBucket) -> None:
+def test_answers_that_are_too_short_are_errors(bucket: FaultyBucket) -> None:
     """An answer that is a byte too short is an error, even without a checksum."""
     filled(bucket)
     group = frazil.open_group(bucket.through, "r")
@@ -159,10 +159,10 @@ def test_large_values_go_in_parts(bucket: FaultyBucket) -> None:
     assert bucket.direct.list() == ["large"]
 
 
-def test_silence(bucket: FaultyBucket) -> None:
+def test_requests_without_an_answer_end_and_are_repeated_if_harmless(bucket: FaultyBucket) -> None:
     """A request without an answer ends after its timeout, and is repeated if that is harmless."""
     filled(bucket)
-    store = bucket.reached(client_options={"timeout": "300ms"})
+    store = bucket.reached(client_options={"timeout": "1s"})
     bucket.proxy.fail("GET zarr.json", "stall")
     assert store.get("zarr.json") == bucket.direct.get("zarr.json")
     bucket.proxy.fail("PUT /created", "stall", 1)
@@ -244,7 +244,7 @@ class Babbling(BaseHTTPRequestHandler):
     def log_message(self, *words: object) -> None: ...
 
 
-def test_nonsense(s3: S3) -> None:
+def test_meaningless_answers_of_a_bucket_are_errors(s3: S3) -> None:
     """The client accepts any XML as a listing: it is no empty one."""
     with serving(type("Handler", (Babbling,), {"heard": []})) as url:
         store = s3.store("bucket", "x", endpoint=url, **QUICK)

@@ -65,7 +65,7 @@ def shifted(store: FaultyStore, faults: list[Fault]) -> FaultPlan:
 
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("kind", ["memory", "local"])
-def test_every_outcome_is_true(kind: str, rival: bool, tmp_path: Path) -> None:
+def test_the_outcome_of_a_commit_under_faults_is_reported_truly(kind: str, rival: bool, tmp_path: Path) -> None:
     outcomes: dict[str, int] = {}
     for number, faults in enumerate(plans(6)):
         inner: Store = MemoryStore() if kind == "memory" else LocalStore(tmp_path / f"{number}", sync=False)

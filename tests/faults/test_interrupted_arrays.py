@@ -70,7 +70,7 @@ KINDS: list[type[BaseException]] = [KeyboardInterrupt, SystemExit, MemoryError]
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("location", ["memory", "disk", "remote"])
-def test_at_every_store_operation(location: str, layout: str, tmp_path: Path) -> None:
+def test_interrupts_at_every_store_operation_leave_whole_arrays(location: str, layout: str, tmp_path: Path) -> None:
     """One kind of interrupt at each operation, in turns; the campaign has all of them."""
     interrupt_everywhere(location, layout, KINDS, tmp_path)
 
@@ -79,7 +79,7 @@ def test_at_every_store_operation(location: str, layout: str, tmp_path: Path) ->
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("location", ["memory", "disk", "remote"])
-def test_at_every_store_operation_by_every_kind(
+def test_interrupts_of_every_kind_at_every_store_operation_leave_whole_arrays(
     location: str, layout: str, kind: type[BaseException], tmp_path: Path
 ) -> None:
     interrupt_everywhere(location, layout, [kind], tmp_path)

@@ -66,7 +66,7 @@ def test_arrays_that_are_opened_and_dropped(kind: str, tmp_path: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(1, PARTS))
 @pytest.mark.parametrize("kind", STORES)
-def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
+def test_interrupts_at_every_line_leave_consistent_data(kind: str, part: int, tmp_path: Path) -> None:
     interrupt(STORES[kind](tmp_path), part)
 
 

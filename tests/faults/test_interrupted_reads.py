@@ -84,9 +84,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 array = frazil.open_array(sys.argv[1], mode="r+", runtime=frazil.Runtime(threads=1))  # so that a call takes long
 interrupted = None
 
-def interrupt():
-    time.sleep(0.02)  # the call has begun
-    os.kill(os.getpid(), signal.SIGINT)
+def interrupt(ended):
+    if not ended.wait(0.02):  # the call has begun, and takes long
+        os.kill(os.getpid(), signal.SIGINT)
 
 class Watched:
     def __getattr__(self, name):
@@ -95,13 +95,16 @@ class Watched:
             return function
         def call(*arguments):
             global interrupted
-            threading.Thread(target=interrupt, daemon=True).start()
+            ended = threading.Event()
+            threading.Thread(target=interrupt, args=[ended], daemon=True).start()
             answers = []
             try:
                 answers.extend(starmap(function, [arguments]))  # no code of Python between the call and the answer
             except KeyboardInterrupt:
                 interrupted = None if answers else name
                 raise
+            finally:
+                ended.set()
             return answers[0]
         return call
 

@@ -186,7 +186,7 @@ def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) 
             assert version_of(values) == {2 if happened else 1}
 
 
-def test_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_gives_up_when_an_object_is_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader does not retry for ever, and does not return wrong values."""
     monkeypatch.setattr(sys.modules["frazil.array.io.read"], "READS", Backoff(20))
     inner = MemoryStore()
@@ -268,7 +268,7 @@ def test_versions_that_look_the_same(tmp_path: Path, way: Callable[[Path, bytes]
         assert read(array) == {number}
 
 
-def test_another_process_replaces_it(tmp_path: Path) -> None:
+def test_a_reader_sees_the_object_that_another_process_replaced(tmp_path: Path) -> None:
     array = create(tmp_path)
     age(LocalStore(tmp_path), 100)
     assert READS["all"](array) == {1}

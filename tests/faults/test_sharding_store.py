@@ -96,7 +96,7 @@ def test_stacked_shards_among_threads(inner: Store) -> None:
     check_chunks(stacked, 6)
 
 
-def test_beside_the_engine(inner: Store) -> None:
+def test_the_engine_and_the_transformer_write_one_shard_together(inner: Store) -> None:
     """Arrays by the sharding codec and chunks by the transformer, in one shard."""
     codecs = [ShardingIndexed((1, 1), [Bytes()], [Bytes("little")])]
     array = frazil.create_array(inner, path="d", shape=(8, 8), chunks=(8, 8), dtype="u1", codecs=codecs)

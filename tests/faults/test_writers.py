@@ -123,7 +123,9 @@ for turn in range(rounds):
 
 @pytest.mark.parametrize("share", [inner_chunks, elements])
 @pytest.mark.parametrize("layout", ["chunk", "shard"])
-def test_beside_tensorstore(tmp_path: Path, layout: str, share: Callable[..., list[tuple[slice, ...]]]) -> None:
+def test_writes_beside_tensorstore_lose_no_element(
+    tmp_path: Path, layout: str, share: Callable[..., list[tuple[slice, ...]]]
+) -> None:
     pytest.importorskip("tensorstore")
     create(tmp_path, layout)
     writers, rounds = 4, 3

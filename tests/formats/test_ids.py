@@ -15,7 +15,7 @@ from tests.formats import strategies
 
 
 @pytest.mark.rule("I153")
-def test_the_known_id() -> None:
+def test_known_ids_are_encoded_and_decoded() -> None:
     assert encode_id(bytes(range(12))) == "000G40R40M30E209185G"
     assert decode_id("000G40R40M30E209185G") == bytes(range(12))
     assert encode_id(b"\xff" * 12) == "Z" * 19 + "G"

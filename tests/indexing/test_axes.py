@@ -77,6 +77,6 @@ def test_runs_of_consecutive_elements_are_joined() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4))))
-def test_spread(ranges: list[tuple[int, int]]) -> None:
+def test_spread_expands_ranges_to_numbers(ranges: list[tuple[int, int]]) -> None:
     starts, counts = (np.array([r[i] for r in ranges], np.int64) for i in (0, 1))
     assert spread(starts, counts).tolist() == [s + i for s, c in ranges for i in range(c)]

@@ -47,7 +47,7 @@ SHAPE = (10, 7)
         (([1, 2], [1, 2, 3]), r"index arrays of shapes \(2,\), \(3,\) do not broadcast"),
     ],
 )
-def test_basic_refuses(selection: object, message: str) -> None:
+def test_invalid_basic_selections_are_refused(selection: object, message: str) -> None:
     with pytest.raises(SelectionError, match=message) as raised:
         basic(selection, SHAPE)
     assert isinstance(raised.value, IndexError)
@@ -68,7 +68,7 @@ def test_arrays_beside_slices_have_more_than_one_meaning() -> None:
         (([1], [1], [1]), "3 indices"),
     ],
 )
-def test_orthogonal_refuses(selection: object, message: str) -> None:
+def test_invalid_orthogonal_selections_are_refused(selection: object, message: str) -> None:
     with pytest.raises(SelectionError, match=message):
         orthogonal(selection, SHAPE)
 
@@ -76,13 +76,13 @@ def test_orthogonal_refuses(selection: object, message: str) -> None:
 @pytest.mark.parametrize(
     "selection", [slice(None), ([1], slice(None)), [1], (..., [1]), ([True] * 10, [1]), ([1], None)]
 )
-def test_vectorised_refuses(selection: object) -> None:
+def test_invalid_selections_of_points_are_refused(selection: object) -> None:
     with pytest.raises(SelectionError, match="points"):
         vectorised(selection, SHAPE)
 
 
 @pytest.mark.parametrize("selection", [slice(0, 2, 2), [0], None, slice(None, None, -1), True, 4])
-def test_blocks_refuses(selection: object) -> None:
+def test_invalid_selections_of_blocks_are_refused(selection: object) -> None:
     with pytest.raises(SelectionError):
         blocks(selection, SHAPE, (3, 3))
 

@@ -57,7 +57,7 @@ CHAINS: list[tuple[Codec, ...]] = [
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=str)
-def test_every_cut_is_noticed(chain: tuple[Codec, ...]) -> None:
+def test_an_encoded_chunk_cut_at_any_byte_is_an_error(chain: tuple[Codec, ...]) -> None:
     value = encode(chain)
     assert decode(chain, value) == (0, DATA)
     for end in range(len(value)):

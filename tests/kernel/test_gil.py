@@ -63,7 +63,7 @@ def test_slow_encoders_release_it(name: str) -> None:
     assert _releases(_encode(codec, [_SMOOTH]))
 
 
-def test_many_items_release_it() -> None:
+def test_calls_with_many_items_release_the_gil() -> None:
     """4000 values of one byte take milliseconds."""
     codec = _native(Gzip(level=1))
     assert _releases(_encode(codec, [b"a"] * 4000))
@@ -77,6 +77,6 @@ def test_many_items_release_it() -> None:
     )
 
 
-def test_brief_calls_keep_it() -> None:
+def test_brief_calls_keep_the_gil() -> None:
     """Handing it over would take longer than the call."""
     assert not _releases(_encode(_native(Gzip(level=1)), [_SMOOTH[:64]]))

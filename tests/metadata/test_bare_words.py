@@ -66,7 +66,7 @@ def test_drafts_have_strings_but_for_the_older_one() -> None:
     assert JsonEncoding(lenient=True).decode(JsonEncoding(lenient=True).encode(document)) == document
 
 
-def test_also_in_consolidated_copies() -> None:
+def test_bare_words_in_consolidated_metadata_are_read() -> None:
     group = {
         "zarr_format": 3,
         "node_type": "group",

@@ -38,7 +38,7 @@ def test_users_numbers_become_plain():
     assert metadata(shape=10, chunk_grid=RegularGrid(5), dimension_names=None).shape == (10,)
 
 
-def test_facts_about_it():
+def test_metadata_knows_its_rank_dtype_and_grid():
     made = metadata()
     assert (made.ndim, made.dtype, made.grid_shape) == (2, np.dtype("float32"), (3, 4))
 
@@ -67,7 +67,7 @@ def test_parts_that_do_not_fit_are_refused(changes, path):
         metadata(**changes)
 
 
-def test_with_shape():
+def test_with_shape_checks_and_replaces_the_shape():
     grown = metadata().with_shape([np.int64(11), 0])
     assert grown == metadata(shape=(11, 0))
     assert grown.grid_shape == (3, 0)
@@ -95,7 +95,7 @@ def test_with_shape_keeps_all_else_and_asks_the_grid():
         assert not made.differs_in_shape_alone(other), "these parts are others, be they equal"
 
 
-def test_with_attributes():
+def test_with_attributes_checks_and_copies_the_attributes():
     given = {"b": [1]}
     changed = metadata().with_attributes(given)
     given["b"].append(2)

@@ -26,7 +26,7 @@ def test_the_same_objects_have_one_result() -> None:
     assert cache.get_or_make((part, 3), lambda: "text", str) == "text", "of another kind"
 
 
-def test_only_so_many_are_remembered() -> None:
+def test_the_result_cache_is_bounded() -> None:
     cache = ResultCache()
     parts = [(object(),) for _ in range(1000)]
     for at, part in enumerate(parts):

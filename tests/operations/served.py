@@ -29,7 +29,7 @@ class Client:
     """One connection that stays open."""
 
     def __init__(self, server: Server) -> None:
-        self.connection = http.client.HTTPConnection(server.url.removeprefix("http://").rstrip("/"), timeout=20)
+        self.connection = http.client.HTTPConnection(server.url.removeprefix("http://").rstrip("/"), timeout=60)
 
     def __del__(self) -> None:
         self.connection.close()

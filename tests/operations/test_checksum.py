@@ -67,7 +67,7 @@ def test_larger_values_by_the_definition(values: np.ndarray) -> None:
         assert frazil.checksum(array, runtime=Runtime(bytes_in_flight=limit)) == made
 
 
-def test_a_known_one() -> None:
+def test_a_known_checksum_stays_the_same() -> None:
     """A fixed value: checksums that users have stored must stay valid."""
     assert (
         checksum_of_values(np.arange(6, dtype=np.uint16).reshape(2, 3))

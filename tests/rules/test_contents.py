@@ -38,7 +38,7 @@ def test_bare_raises(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["raise", "raise SelectionError('x')", "raise error", "raise AttributeError(name)", "x = NotImplemented"]
 )
-def test_good_raises(text: str) -> None:
+def test_raises_of_our_errors_pass(text: str) -> None:
     assert bare_raises({"src/frazil/array/array.py": text}) == []
 
 
@@ -69,7 +69,7 @@ def test_any_in_a_public_signature(text: str) -> None:
         "def f(x: object) -> None: ...",
     ],
 )
-def test_any_elsewhere(text: str) -> None:
+def test_any_in_private_code_passes(text: str) -> None:
     assert public_any({"src/frazil/api/opening.py": text}) == []
 
 

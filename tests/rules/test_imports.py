@@ -69,7 +69,7 @@ def test_downward_imports_are_allowed(name: str, text: str) -> None:
         ("utils", "x = 1"),
     ],
 )
-def test_other_imports_are_not(name: str, text: str) -> None:
+def test_upward_imports_are_found(name: str, text: str) -> None:
     assert len(layer_breaks(tree({name: text}))) == 1
 
 

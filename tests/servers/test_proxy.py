@@ -57,7 +57,7 @@ def proxy(heard: list[tuple[str, str, bytes]]) -> Iterator[FaultProxy]:
 
 def ask(proxy: FaultProxy, *calls: tuple[str, str, bytes | None]) -> list[tuple[int, bytes]]:
     """Over one connection."""
-    connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=5)
+    connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
     try:
         answers = []
         for method, path, body in calls:
@@ -133,7 +133,7 @@ def test_wrong_lengths(proxy: FaultProxy) -> None:
     proxy.fail("GET .", "wrong length")
     assert ask(proxy, ("GET", "/chunked", None), ("GET", "/chunked", None)) == [(200, BODY[:-1]), (200, BODY)]
     proxy.fail("HEAD .", "wrong length")
-    connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=5)
+    connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
     connection.request("HEAD", "/a")
     with connection.getresponse() as answer:
         assert answer.headers["Content-Length"] == f"{len(BODY) - 1}"

@@ -58,7 +58,7 @@ def test_ranges(web_server: WebServer, folder: Path, requested: str, status: int
         assert (answer.status, answer.headers["Content-Length"], got) == (status, str(len(body)), b"")
 
 
-def test_without_suffixes_or_ranges(web_server: WebServer, folder: Path) -> None:
+def test_the_server_can_ignore_or_refuse_ranges(web_server: WebServer, folder: Path) -> None:
     def statuses(url: str) -> list[int]:
         return [ask(url, "/in/a%20b", Range=requested)[0].status for requested in ("bytes=-5", "bytes=3-4")]
 

@@ -25,7 +25,7 @@ class TestNamedMemoryStore(StoreTests):
         return MemoryStore(str(uuid.uuid4()))
 
 
-def test_a_name_is_one_content() -> None:
+def test_memory_stores_of_one_name_share_their_content() -> None:
     name = str(uuid.uuid4())
     MemoryStore(name).set("a", b"1")
     assert MemoryStore(name).get("a") == b"1"

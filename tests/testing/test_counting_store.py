@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.few_files import few_files
 
 import frazil
 from frazil.stores.local.local_store import LocalStore
@@ -103,9 +103,5 @@ def test_a_prefix_is_erased_key_by_key() -> None:
 def test_more_objects_than_may_be_open(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shape=(700,), dtype="u2", chunks=(1,))
     array[...] = np.arange(700)
-    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (400, most))
-    try:
+    with few_files(350):
         assert (frazil.open_array(CountingStore(LocalStore(tmp_path)))[...] == np.arange(700)).all()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))

@@ -74,7 +74,7 @@ def test_faults_of_creating_are_those_of_putting() -> None:
     assert store.calls["put_many"] == 4
 
 
-def test_half_a_batch() -> None:
+def test_a_cut_batch_is_done_in_part() -> None:
     store = filled(Fault("put_many", 1, "cut"), Fault("erase_many", 1, "cut"))
     with pytest.raises(StoreError) as caught:
         store.put_many(["a", "b", "c"], pieces_of([b"1", b"2", b"3"]), [None] * 3)
@@ -93,7 +93,7 @@ def test_listings_fail() -> None:
     assert store.list() == ["a", "b"]
 
 
-def test_a_seed_is_a_fate() -> None:
+def test_faults_are_determined_by_the_seed() -> None:
     plan = FaultPlan(seed=5, rate=0.3)
     fate = [plan.fault("put_many", call) for call in range(1, 200)]
     assert fate == [FaultPlan(seed=5, rate=0.3).fault("put_many", call) for call in range(1, 200)]

@@ -13,16 +13,16 @@ pub enum Direction {
     ToChunk,
 }
 
-/// The two sides of all copies of a call: bytes between neighbours along each dimension.
+/// The two strides of all copies of a call: bytes between neighbours along each dimension.
 #[derive(Clone, Copy)]
-pub struct Sides<'a> {
+pub struct CopyStrides<'a> {
     pub direction: Direction,
     pub item: &'a Item,
     pub chunk: &'a [isize],
     pub array: &'a [isize],
 }
 
-impl Sides<'_> {
+impl CopyStrides<'_> {
     fn axis(&self, dimension: usize, run: &Run) -> Axis {
         let chunk = self.chunk[dimension].wrapping_mul(run[2] as isize);
         let array = self.array[dimension];
@@ -39,7 +39,7 @@ impl Sides<'_> {
     }
 
     /// # Safety
-    /// As Copier::run, with the sides in the roles of the direction.
+    /// As Copier::run, with the strides in the roles of the direction.
     unsafe fn run(&self, copier: &Copier, chunk: *mut u8, array: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -53,9 +53,9 @@ impl Sides<'_> {
 
 /// The box of one chunk, planned: dimensions before `split` are walked element by element, the others are one copy. Plans are kept
 /// from one chunk to the next, as neighbours mostly differ only in their position.
-pub struct Mover<'a> {
+pub struct BoxCopier<'a> {
     boxes: &'a Boxes<'a>,
-    sides: Sides<'a>,
+    strides: CopyStrides<'a>,
     runs: Vec<&'a [Run]>,
     split: usize,
     key: Vec<(i64, i64)>, // count and step of each dimension from `split` on, for which `copier` was planned
@@ -64,12 +64,12 @@ pub struct Mover<'a> {
     base: (isize, isize), // of the dimensions from `split` on
 }
 
-impl<'a> Mover<'a> {
-    pub fn new(boxes: &'a Boxes<'a>, sides: Sides<'a>) -> Mover<'a> {
+impl<'a> BoxCopier<'a> {
+    pub fn new(boxes: &'a Boxes<'a>, strides: CopyStrides<'a>) -> BoxCopier<'a> {
         let mut copier = Copier::default();
-        copier.plan([].into_iter(), sides.item);
-        let (runs, key) = (Vec::with_capacity(sides.chunk.len()), Vec::with_capacity(sides.chunk.len()));
-        Mover { boxes, sides, runs, split: 0, key, copier, long: Copier::default(), base: (0, 0) }
+        copier.plan([].into_iter(), strides.item);
+        let (runs, key) = (Vec::with_capacity(strides.chunk.len()), Vec::with_capacity(strides.chunk.len()));
+        BoxCopier { boxes, strides, runs, split: 0, key, copier, long: Copier::default(), base: (0, 0) }
     }
 
     /// Selects a chunk whose box is not empty; at least `walked` dimensions are walked.
@@ -81,14 +81,14 @@ impl<'a> Mover<'a> {
 
     /// Selects a chunk whose box differs from the previous one only in its position, as most do; false if it does not.
     fn select_like_before(&mut self, inner_chunk: usize) -> bool {
-        if self.key.len() != self.sides.chunk.len() {
+        if self.key.len() != self.strides.chunk.len() {
             return false;
         }
         let (mut chunk, mut array) = (0isize, 0isize);
         for (dimension, (run, key)) in self.boxes.only_runs(inner_chunk).zip(&self.key).enumerate() {
             let Some(run) = run.filter(|run| (run[1], run[2]) == *key) else { return false };
-            chunk = chunk.wrapping_add(self.sides.chunk[dimension].wrapping_mul(run[0] as isize));
-            array = array.wrapping_add(self.sides.array[dimension].wrapping_mul(run[3] as isize));
+            chunk = chunk.wrapping_add(self.strides.chunk[dimension].wrapping_mul(run[0] as isize));
+            array = array.wrapping_add(self.strides.array[dimension].wrapping_mul(run[3] as isize));
         }
         self.base = (chunk, array);
         true
@@ -101,7 +101,7 @@ impl<'a> Mover<'a> {
         self.base = (0, 0);
         let mut same = split == self.split && self.key.len() == self.runs.len() - split;
         for (dimension, runs) in self.runs.iter().enumerate().skip(split) {
-            let (chunk, array) = self.sides.offsets(dimension, &runs[0], 0);
+            let (chunk, array) = self.strides.offsets(dimension, &runs[0], 0);
             self.base = (self.base.0.wrapping_add(chunk), self.base.1.wrapping_add(array));
             same = same && self.key[dimension - split] == (runs[0][1], runs[0][2]);
         }
@@ -109,8 +109,8 @@ impl<'a> Mover<'a> {
             self.split = split;
             self.key.clear();
             self.key.extend(self.runs[split..].iter().map(|runs| (runs[0][1], runs[0][2])));
-            let (sides, runs) = (self.sides, &self.runs);
-            self.copier.plan((split..runs.len()).map(|dimension| sides.axis(dimension, &runs[dimension][0])), sides.item);
+            let (strides, runs) = (self.strides, &self.runs);
+            self.copier.plan((split..runs.len()).map(|dimension| strides.axis(dimension, &runs[dimension][0])), strides.item);
         }
     }
 
@@ -136,26 +136,26 @@ impl<'a> Mover<'a> {
         if self.split == 0 {
             let (chunk, array) = (chunk.wrapping_offset(self.base.0), array.wrapping_offset(self.base.1));
             // SAFETY: the runs of a box are inside the chunk and inside the array (Boxes::new).
-            return unsafe { self.sides.run(&self.copier, chunk, array) };
+            return unsafe { self.strides.run(&self.copier, chunk, array) };
         }
         let (outer, last) = (self.split - 1, self.runs[self.split - 1]);
-        let sides = self.sides;
+        let strides = self.strides;
         let mut long = std::mem::take(&mut self.long);
         let walked = self.walk(0, outer, self.base, &mut |(from_chunk, from_array)| {
             for run in last {
                 let rest = if run[1] >= LONG_RUN {
-                    let tail = (self.split..self.runs.len()).map(|dimension| sides.axis(dimension, &self.runs[dimension][0]));
-                    long.plan(std::iter::once(sides.axis(outer, run)).chain(tail), sides.item);
+                    let tail = (self.split..self.runs.len()).map(|dimension| strides.axis(dimension, &self.runs[dimension][0]));
+                    long.plan(std::iter::once(strides.axis(outer, run)).chain(tail), strides.item);
                     (1, &long)
                 } else {
                     (run[1], &self.copier)
                 };
                 for number in 0..rest.0 {
-                    let (a, b) = sides.offsets(outer, run, number);
+                    let (a, b) = strides.offsets(outer, run, number);
                     let chunk = chunk.wrapping_offset(from_chunk.wrapping_add(a));
                     let array = array.wrapping_offset(from_array.wrapping_add(b));
                     // SAFETY: as above; the walk visits only elements of the runs.
-                    unsafe { sides.run(rest.1, chunk, array) };
+                    unsafe { strides.run(rest.1, chunk, array) };
                 }
             }
             Ok(())
@@ -175,7 +175,7 @@ impl<'a> Mover<'a> {
     /// As `copy`, with the addresses of the begin of the part.
     pub unsafe fn copy_part(&self, chunk: *mut u8, array: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { self.sides.run(&self.copier, chunk, array) }
+        unsafe { self.strides.run(&self.copier, chunk, array) }
     }
 
     fn walk(&self, dimension: usize, end: usize, at: (isize, isize), visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {
@@ -184,7 +184,7 @@ impl<'a> Mover<'a> {
         }
         for run in self.runs[dimension] {
             for number in 0..run[1] {
-                let (chunk, array) = self.sides.offsets(dimension, run, number);
+                let (chunk, array) = self.strides.offsets(dimension, run, number);
                 self.walk(dimension + 1, end, (at.0.wrapping_add(chunk), at.1.wrapping_add(array)), visit)?;
             }
         }

@@ -11,7 +11,7 @@ pub type Run = [i64; 4];
 const LONGEST_BITMAP: usize = 1 << 30;
 
 /// The properties of an entry's runs.
-struct Fact {
+struct EntrySummary {
     runs: Range<usize>,
     only: Option<Run>, // if there is one run
     low: usize,        // the first element of the chunk that they touch
@@ -24,7 +24,7 @@ struct Fact {
 /// The entries of which boxes are products, checked as far as possible without knowing their dimension.
 pub struct Entries<'a> {
     runs: Cow<'a, [Run]>,
-    facts: Vec<Fact>,
+    summaries: Vec<EntrySummary>,
     some_empty: bool,
 }
 
@@ -32,9 +32,9 @@ impl<'a> Entries<'a> {
     /// An Err names the invalid run or entry. shape: of a chunk
     pub fn new(entries: &[[i64; 2]], runs: impl Into<Cow<'a, [Run]>>, shape: &[usize]) -> Result<Entries<'a>, String> {
         let (runs, most) = (runs.into(), shape.iter().copied().max().unwrap_or(0));
-        let facts = entries.iter().map(|&entry| fact(entry, &runs, most)).collect::<Result<Vec<_>, _>>()?;
-        let some_empty = facts.iter().any(|fact| fact.elements == 0);
-        Ok(Entries { runs, facts, some_empty })
+        let summaries = entries.iter().map(|&entry| summary(entry, &runs, most)).collect::<Result<Vec<_>, _>>()?;
+        let some_empty = summaries.iter().any(|summary| summary.elements == 0);
+        Ok(Entries { runs, summaries, some_empty })
     }
 }
 
@@ -66,9 +66,9 @@ impl<'a> Boxes<'a> {
         let boxes = Boxes { inner_chunks, dimensions, index, entries };
         for (i, &entry) in boxes.index.iter().enumerate() {
             let dimension = i % dimensions;
-            let fact = usize::try_from(entry).ok().and_then(|entry| entries.facts.get(entry));
-            let fact = fact.ok_or_else(|| format!("index: there is no entry {entry}"))?;
-            if fact.reach > shape[dimension] || fact.position > array[dimension] {
+            let summary = usize::try_from(entry).ok().and_then(|entry| entries.summaries.get(entry));
+            let summary = summary.ok_or_else(|| format!("index: there is no entry {entry}"))?;
+            if summary.reach > shape[dimension] || summary.position > array[dimension] {
                 let inner_chunk = i / dimensions;
                 return Err(format!("the box of chunk {inner_chunk} reaches outside along dimension {dimension}"));
             }
@@ -80,65 +80,65 @@ impl<'a> Boxes<'a> {
         self.inner_chunks
     }
 
-    fn facts(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &Fact> + ExactSizeIterator {
+    fn summaries(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &EntrySummary> + ExactSizeIterator {
         let row = &self.index[inner_chunk * self.dimensions..(inner_chunk + 1) * self.dimensions];
-        row.iter().map(|&entry| &self.entries.facts[entry as usize])
+        row.iter().map(|&entry| &self.entries.summaries[entry as usize])
     }
 
     /// The runs of a chunk along each dimension.
     pub fn runs_of(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
-        self.facts(inner_chunk).map(|fact| &self.entries.runs[fact.runs.clone()])
+        self.summaries(inner_chunk).map(|summary| &self.entries.runs[summary.runs.clone()])
     }
 
     /// The run of a chunk along each dimension; None along those that have several.
     pub fn only_runs(&self, inner_chunk: usize) -> impl Iterator<Item = Option<&Run>> {
-        self.facts(inner_chunk).map(|fact| fact.only.as_ref())
+        self.summaries(inner_chunk).map(|summary| summary.only.as_ref())
     }
 
     pub fn is_empty(&self, inner_chunk: usize) -> bool {
-        self.entries.some_empty && self.facts(inner_chunk).any(|fact| fact.elements == 0)
+        self.entries.some_empty && self.summaries(inner_chunk).any(|summary| summary.elements == 0)
     }
 
     /// Whether the box contains every element of a chunk of `shape`.
     pub fn covers(&self, inner_chunk: usize, shape: &[usize]) -> bool {
-        self.facts(inner_chunk).zip(shape).all(|(fact, &extent)| fact.covered == extent)
+        self.summaries(inner_chunk).zip(shape).all(|(summary, &extent)| summary.covered == extent)
     }
 
     /// How many elements the box has along the dimensions from `from` on, and the byte range in the chunk, given its strides along all
     /// dimensions, from the first of them to the end of the last.
     pub fn hull(&self, inner_chunk: usize, from: usize, strides: &[isize], itemsize: usize) -> (usize, Range<usize>) {
         let (mut elements, mut low, mut high) = (1usize, 0, 0);
-        for (fact, &stride) in self.facts(inner_chunk).zip(strides).skip(from) {
-            elements = elements.saturating_mul(fact.elements);
-            low += fact.low * stride as usize;
-            high += fact.reach.saturating_sub(1) * stride as usize;
+        for (summary, &stride) in self.summaries(inner_chunk).zip(strides).skip(from) {
+            elements = elements.saturating_mul(summary.elements);
+            low += summary.low * stride as usize;
+            high += summary.reach.saturating_sub(1) * stride as usize;
         }
         (elements, low..high + itemsize)
     }
 }
 
 /// `most` is the longest dimension of a chunk; longer ranges are refused later, when the dimension is known.
-fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, String> {
+fn summary([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<EntrySummary, String> {
     let wrong = || format!("entries: ({first}, {count}) is not among {} runs", runs.len());
     let first = usize::try_from(first).map_err(|_| wrong())?;
     let end = usize::try_from(count).ok().and_then(|count| first.checked_add(count)).ok_or_else(wrong)?;
     let mine = runs.get(first..end).ok_or_else(wrong)?;
-    let mut fact = Fact { runs: first..end, only: None, low: usize::MAX, reach: 0, position: 0, elements: 0, covered: 0 };
+    let mut summary = EntrySummary { runs: first..end, only: None, low: usize::MAX, reach: 0, position: 0, elements: 0, covered: 0 };
     for run in mine {
         let (reach, position) = ends(run).ok_or_else(|| format!("runs: {run:?} is not a run"))?;
-        fact.low = fact.low.min(run[0] as usize);
-        fact.reach = fact.reach.max(reach);
-        fact.position = fact.position.max(position);
-        fact.elements = fact.elements.saturating_add(run[1] as usize);
+        summary.low = summary.low.min(run[0] as usize);
+        summary.reach = summary.reach.max(reach);
+        summary.position = summary.position.max(position);
+        summary.elements = summary.elements.saturating_add(run[1] as usize);
     }
-    fact.low = if mine.is_empty() { 0 } else { fact.low };
+    summary.low = if mine.is_empty() { 0 } else { summary.low };
     if let [run] = mine {
-        fact.only = Some(*run);
+        summary.only = Some(*run);
     }
-    if fact.reach <= most && covers_all(mine, &fact) {
-        fact.covered = fact.reach;
+    if summary.reach <= most && covers_all(mine, &summary) {
+        summary.covered = summary.reach;
     }
-    Ok(fact)
+    Ok(summary)
 }
 
 /// The last element plus 1, and the last position in the array plus 1.
@@ -150,14 +150,14 @@ fn ends(&[start, count, step, at]: &Run) -> Option<(usize, usize)> {
     Some((usize::try_from(last.checked_add(1)?).ok()?, usize::try_from(at.checked_add(count)?).ok()?))
 }
 
-fn covers_all(runs: &[Run], fact: &Fact) -> bool {
+fn covers_all(runs: &[Run], summary: &EntrySummary) -> bool {
     if let [[0, count, step, _]] = runs {
         return *step == 1 || *count == 1;
     }
-    if fact.elements < fact.reach || fact.low > 0 || fact.reach > LONGEST_BITMAP {
+    if summary.elements < summary.reach || summary.low > 0 || summary.reach > LONGEST_BITMAP {
         return false;
     }
-    let mut seen = vec![false; fact.reach];
+    let mut seen = vec![false; summary.reach];
     for &[start, count, step, _] in runs {
         (0..count).for_each(|i| seen[(start + i * step) as usize] = true);
     }
@@ -172,16 +172,16 @@ mod tests {
     fn runs_that_make_no_sense_are_refused() {
         let max = i64::MAX;
         for run in [[-1, 1, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 1, -1], [1, max, max, 0], [max, 1, 1, 0], [0, max, 1, 1]] {
-            assert!(fact([0, 1], &[run], 10).is_err(), "{run:?}");
+            assert!(summary([0, 1], &[run], 10).is_err(), "{run:?}");
         }
         for entry in [[-1, 1], [0, 2], [0, -1], [max, max], [2, 0]] {
-            assert!(fact(entry, &[[0, 1, 1, 0]], 10).is_err(), "{entry:?}");
+            assert!(summary(entry, &[[0, 1, 1, 0]], 10).is_err(), "{entry:?}");
         }
     }
 
     #[test]
     fn coverage_counts_elements_once() {
-        let covered = |runs: &[Run]| fact([0, runs.len() as i64], runs, 10).unwrap().covered;
+        let covered = |runs: &[Run]| summary([0, runs.len() as i64], runs, 10).unwrap().covered;
         assert_eq!(covered(&[[0, 5, 1, 3]]), 5);
         assert_eq!(covered(&[[0, 3, 2, 0], [1, 2, 2, 3]]), 5);
         assert_eq!(covered(&[[0, 3, 2, 0], [0, 3, 2, 3]]), 0);

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::chunks::box_copies::{Direction, Mover, Sides};
+use crate::chunks::box_copies::{BoxCopier, CopyStrides, Direction};
 use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::Item;
@@ -10,13 +10,11 @@ use crate::chunks::points::Points;
 use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, Room, Strided, Table, wrong};
 use crate::failures::{FailureRows, Outcome};
-use crate::fetch::{ReadPart, Requested, Sink, parse_expect};
+use crate::fetch::{COST_OF_A_READ, ReadPart, Requested, Sink, parse_expect};
 use crate::rows::Rows;
 use crate::sources::Files;
 use crate::threads::Worker;
 
-/// A read costs about as much as copying this many bytes.
-const COST_OF_A_READ: usize = 4 << 10;
 /// Chunks of at most this many bytes are read whole, as one read includes several of them.
 const SMALL: usize = 4 << 10;
 /// Rows of at least this many bytes are read straight into the array.
@@ -33,10 +31,10 @@ pub struct Chunks<'a> {
     plain: Item,
 }
 
-/// Movers from a chunk, and from the fill value.
-pub struct Movers<'a> {
-    chunk: Mover<'a>,
-    fill: Mover<'a>,
+/// BoxCopiers from a chunk, and from the fill value.
+pub struct BoxCopiers<'a> {
+    chunk: BoxCopier<'a>,
+    fill: BoxCopier<'a>,
 }
 
 impl<'a> Chunks<'a> {
@@ -45,8 +43,8 @@ impl<'a> Chunks<'a> {
         Chunks { program, boxes, out, out_strides, no_strides, plain }
     }
 
-    fn mover(&'a self, item: &'a Item, chunk: &'a [isize]) -> Mover<'a> {
-        Mover::new(&self.boxes, Sides { direction: Direction::ToArray, item, chunk, array: self.out_strides })
+    fn box_copier(&'a self, item: &'a Item, chunk: &'a [isize]) -> BoxCopier<'a> {
+        BoxCopier::new(&self.boxes, CopyStrides { direction: Direction::ToArray, item, chunk, array: self.out_strides })
     }
 
     /// How many dimensions are walked when parts of the box of a raw chunk are read one by one, and bytes of each read: as soon as
@@ -70,11 +68,14 @@ impl<'a> Chunks<'a> {
 }
 
 impl<'a> Sink for &'a Chunks<'a> {
-    type Local = Movers<'a>;
+    type Local = BoxCopiers<'a>;
 
-    fn local(&self) -> Movers<'a> {
+    fn local(&self) -> BoxCopiers<'a> {
         let chunks: &'a Chunks<'a> = self;
-        Movers { chunk: chunks.mover(&chunks.program.item, &chunks.program.strides), fill: chunks.mover(&chunks.plain, &chunks.no_strides) }
+        BoxCopiers {
+            chunk: chunks.box_copier(&chunks.program.item, &chunks.program.strides),
+            fill: chunks.box_copier(&chunks.plain, &chunks.no_strides),
+        }
     }
 
     fn weight(&self, _inner_chunk: usize) -> usize {
@@ -102,7 +103,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         Requested::Part(self.boxes.hull(inner_chunk, 0, &self.program.strides, self.program.itemsize).1)
     }
 
-    fn straight(&self, local: &mut Movers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
+    fn straight(&self, local: &mut BoxCopiers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
         if !self.program.chain.is_empty() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
             return None;
         }
@@ -113,7 +114,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         Some(unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) })
     }
 
-    fn missing(&self, local: &mut Movers<'a>, _worker: &mut Worker, inner_chunk: usize) -> Outcome {
+    fn missing(&self, local: &mut BoxCopiers<'a>, _worker: &mut Worker, inner_chunk: usize) -> Outcome {
         if !self.boxes.is_empty(inner_chunk) {
             local.fill.select(inner_chunk, 0);
             // SAFETY: all strides of this side are 0, so it is read at one element, the fill value; `out` as in `straight`.
@@ -122,14 +123,14 @@ impl<'a> Sink for &'a Chunks<'a> {
         Ok(())
     }
 
-    fn take(&self, local: &mut Movers<'a>, worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
+    fn take(&self, local: &mut BoxCopiers<'a>, worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
         if self.boxes.is_empty(inner_chunk) {
             return Ok(());
         }
-        let mover = &mut local.chunk;
-        mover.select(inner_chunk, 0);
-        if let Some((_, at, row)) = mover.one_row()
+        let box_copier = &mut local.chunk;
+        box_copier.select(inner_chunk, 0);
+        if let Some((_, at, row)) = box_copier.one_row()
             && row == program.size
             && program.chain.makes_bytes()
         {
@@ -147,20 +148,20 @@ impl<'a> Sink for &'a Chunks<'a> {
         };
         // SAFETY: `chunk` has the size of the whole chunk (checked), decoded at least in the hull of its box, or is that hull, from `start` on; `out` as in
         // `straight`.
-        unsafe { mover.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
+        unsafe { box_copier.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
         Ok(())
     }
 
-    fn scattered(&self, local: &mut Movers<'a>, worker: &mut Worker, inner_chunk: usize, read: ReadPart<'_>) -> Outcome {
+    fn scattered(&self, local: &mut BoxCopiers<'a>, worker: &mut Worker, inner_chunk: usize, read: ReadPart<'_>) -> Outcome {
         let walked = self.slabs(inner_chunk).unwrap_or(0);
         local.chunk.select(inner_chunk, walked);
-        let mover = &local.chunk;
-        let hull = self.boxes.hull(inner_chunk, mover.walked(), &self.program.strides, self.program.itemsize).1;
+        let box_copier = &local.chunk;
+        let hull = self.boxes.hull(inner_chunk, box_copier.walked(), &self.program.strides, self.program.itemsize).1;
         let bytes = worker.chunk.room(hull.len())?;
-        mover.parts(&mut |(chunk, array)| {
+        box_copier.parts(&mut |(chunk, array)| {
             read(chunk as usize, bytes)?;
             // SAFETY: `bytes` is the hull of this part, which begins with its first element; `out` as in `straight`.
-            unsafe { mover.copy_part(bytes.as_mut_ptr(), self.out.start().wrapping_offset(array)) };
+            unsafe { box_copier.copy_part(bytes.as_mut_ptr(), self.out.start().wrapping_offset(array)) };
             Ok(())
         })
     }

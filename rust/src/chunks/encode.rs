@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
-use crate::chunks::box_copies::{Direction, Mover, Sides};
+use crate::chunks::box_copies::{BoxCopier, CopyStrides, Direction};
 use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::{fill, is_all};
@@ -16,7 +16,7 @@ use crate::failures::{FailureRows, Failures, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::rows::Rows;
 use crate::segment::Segment;
-use crate::sources::{Blob, Files, Opened, Sources, span};
+use crate::sources::{Blob, Files, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
 
 /// Decoded bytes for one segment, approximately. It does not depend on the number of threads, and neither do the segments.
@@ -54,19 +54,19 @@ struct BoxGather<'a> {
 
 impl Gather for BoxGather<'_> {
     type Local<'b>
-        = Mover<'b>
+        = BoxCopier<'b>
     where
         Self: 'b;
 
-    fn local(&self) -> Mover<'_> {
+    fn local(&self) -> BoxCopier<'_> {
         let program = self.program;
-        let sides = Sides { direction: Direction::ToChunk, item: &program.item, chunk: &program.strides, array: self.strides };
-        Mover::new(&self.boxes, sides)
+        let strides = CopyStrides { direction: Direction::ToChunk, item: &program.item, chunk: &program.strides, array: self.strides };
+        BoxCopier::new(&self.boxes, strides)
     }
 
-    fn select(&self, mover: &mut Mover<'_>, inner_chunk: usize) {
+    fn select(&self, box_copier: &mut BoxCopier<'_>, inner_chunk: usize) {
         if !self.boxes.is_empty(inner_chunk) {
-            mover.select(inner_chunk, 0);
+            box_copier.select(inner_chunk, 0);
         }
     }
 
@@ -74,20 +74,20 @@ impl Gather for BoxGather<'_> {
         self.boxes.covers(inner_chunk, &self.program.shape)
     }
 
-    fn ready(&self, mover: &Mover<'_>, inner_chunk: usize) -> Option<&[u8]> {
+    fn ready(&self, box_copier: &BoxCopier<'_>, inner_chunk: usize) -> Option<&[u8]> {
         if self.boxes.is_empty(inner_chunk) {
             return None;
         }
-        let (_, at, len) = mover.one_row().filter(|row| row.2 == self.program.size)?;
+        let (_, at, len) = box_copier.one_row().filter(|row| row.2 == self.program.size)?;
         // SAFETY: the selected box is inside the source, which is lent for the call, as `len` contiguous bytes from `at` on.
         Some(unsafe { std::slice::from_raw_parts(self.source.start().wrapping_offset(at), len) })
     }
 
-    fn gather(&self, mover: &mut Mover<'_>, inner_chunk: usize, chunk: &mut [u8]) {
+    fn gather(&self, box_copier: &mut BoxCopier<'_>, inner_chunk: usize, chunk: &mut [u8]) {
         if !self.boxes.is_empty(inner_chunk) {
             debug_assert_eq!(chunk.len(), self.program.size);
             // SAFETY: `chunk` is a whole chunk of our own; the box is inside the source, which is lent for the call.
-            unsafe { mover.copy(chunk.as_mut_ptr(), self.source.start()) };
+            unsafe { box_copier.copy(chunk.as_mut_ptr(), self.source.start()) };
         }
     }
 }
@@ -221,8 +221,7 @@ impl<G: Gather> Encode<'_, G> {
                 return decode(worker, &bytes[start as usize..(start + length) as usize]);
             }
             Blob::File(files, number) => {
-                if let Some(handle) = files.handle(number)? {
-                    let opened: &Opened = std::borrow::Borrow::borrow(&handle);
+                if let Some(opened) = files.handle(number)? {
                     let (start, length) = span(start, length, opened.version.size as u64)?;
                     program.check_length(length)?;
                     let mut read = std::mem::take(&mut worker.read);

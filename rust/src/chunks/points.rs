@@ -5,11 +5,8 @@ use std::ops::Range;
 use crate::chunks::program::Program;
 use crate::columns::{Room, View};
 use crate::failures::Outcome;
-use crate::fetch::{ReadPart, Requested, Sink};
+use crate::fetch::{COST_OF_A_READ, ReadPart, Requested, Sink};
 use crate::threads::Worker;
-
-/// A read costs about as much as copying this many bytes.
-const COST_OF_A_READ: usize = 4 << 10;
 
 /// The points of n chunks, checked, and their array.
 pub struct Points<'a> {

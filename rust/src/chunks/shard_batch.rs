@@ -45,8 +45,8 @@ pub enum Location<'a> {
 pub type Tables<'a> = (&'a [Entry], Option<&'a [[i64; 3]]>);
 
 /// The data of one call.
-pub struct Call<'a, S> {
-    pub selection: &'a S,
+pub struct Call<'a> {
+    pub selection: &'a dyn Selection,
     pub levels: &'a [&'a ShardIndex],
     pub location: Location<'a>,
     pub buffers: &'a [&'a [u8]],
@@ -64,15 +64,17 @@ struct Shard {
     status: ShardStatus,
     /// For each inner chunk its bytes in the object.
     rows: Vec<[i64; 3]>,
-    /// The inner chunk at fault; None: the shard itself.
-    fault: Option<(Option<usize>, Fault)>,
+    fault: Option<ShardFault>,
 }
 
-/// shard, code, text, coordinates of the inner chunk (of the shard, if the shard is at fault)
-pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
-pub type Answer = (FailureRows, (usize, usize, usize));
+/// The inner chunk at fault (None: the shard itself), and its fault.
+type ShardFault = (Option<usize>, Fault);
 
-impl<S: Selection> Call<'_, S> {
+/// shard, code, text, coordinates of the inner chunk (of the shard, if the shard is at fault)
+pub type ShardFailures = Vec<(usize, i64, String, Vec<i64>)>;
+pub type Answer = (ShardFailures, (usize, usize, usize));
+
+impl Call<'_> {
     fn name(&self, shard: usize) -> String {
         match self.location {
             Location::Named { lead, separator, .. } => {
@@ -106,44 +108,41 @@ impl<S: Selection> Call<'_, S> {
 
     /// Opens a shard and finds its inner chunks; `number` is its number among the files of the window.
     fn look_up(&self, shard: usize, number: usize, scratch: &mut Lease) -> Shard {
-        let mut made = Shard { opened: None, status: ShardStatus::Missing, rows: Vec::new(), fault: None };
-        let [blob, base, length] = self.row(shard);
-        if blob == MISSING {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-            return made;
-        }
-        if blob >= 0 {
-            match self.open(shard) {
-                Ok(opened) => made.opened = opened,
-                Err(error) => made.fault = Some((None, Fault::io(error))),
-            }
-            if made.opened.is_none() {
-                made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-                made.status = if made.fault.is_some() { ShardStatus::Failed } else { ShardStatus::Missing };
-                return made;
-            }
-        }
-        let bytes = match &made.opened {
-            Some(opened) => Source::File(opened),
-            None => Source::Buffer(self.buffers[(-1 - blob) as usize]),
+        let mut opened = None;
+        let (status, mut rows, fault) = match self.rows_of(shard, number, scratch, &mut opened) {
+            Ok((status, rows)) => (status, rows, None),
+            Err(fault) => (ShardStatus::Failed, Vec::new(), Some(fault)),
         };
-        let found = Extent::new(bytes, base, length).map_err(|fault| (None, fault)).and_then(|extent| {
-            let (status, entries) = self.find(shard, &extent, scratch)?;
-            let blob = if made.opened.is_some() { number as i64 } else { blob };
-            let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
-            Ok((status, entries.iter().map(row).collect()))
-        });
-        match found {
-            Ok((status, rows)) => (made.status, made.rows) = (status, rows),
-            Err((inner_chunk, fault)) => (made.status, made.fault) = (ShardStatus::Failed, Some((inner_chunk, fault))),
+        if rows.is_empty() {
+            rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
         }
-        if made.rows.is_empty() {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-        }
-        made
+        Shard { opened, status, rows, fault }
     }
 
-    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(ShardStatus, Vec<Entry>), (Option<usize>, Fault)> {
+    /// The rows of a shard's inner chunks; none if it is missing or stale.
+    fn rows_of(
+        &self,
+        shard: usize,
+        number: usize,
+        scratch: &mut Lease,
+        opened: &mut Option<Opened>,
+    ) -> Result<(ShardStatus, Vec<[i64; 3]>), ShardFault> {
+        let [blob, base, length] = self.row(shard);
+        if blob >= 0 {
+            *opened = self.open(shard).map_err(|error| (None, Fault::io(error)))?;
+        }
+        let (blob, bytes) = match opened {
+            Some(opened) => (number as i64, Source::File(opened)),
+            None if blob >= 0 || blob == MISSING => return Ok((ShardStatus::Missing, Vec::new())),
+            None => (blob, Source::Buffer(self.buffers[(-1 - blob) as usize])),
+        };
+        let extent = Extent::new(bytes, base, length).map_err(|fault| (None, fault))?;
+        let (status, entries) = self.find(shard, &extent, scratch)?;
+        let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
+        Ok((status, entries.iter().map(row).collect()))
+    }
+
+    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(ShardStatus, Vec<Entry>), ShardFault> {
         let total = self.levels[0].total;
         let version = match extent.bytes {
             Source::File(opened) => Some(opened.version),
@@ -176,7 +175,7 @@ impl<S: Selection> Call<'_, S> {
     }
 
     /// Shards from `low` on, as many as may be open at once. Returns how many were done.
-    fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
+    fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<usize, String> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
@@ -204,7 +203,7 @@ impl<S: Selection> Call<'_, S> {
         Ok(most)
     }
 
-    fn decode(&self, low: usize, mut shards: Vec<Shard>, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+    fn decode(&self, low: usize, mut shards: Vec<Shard>, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<(), String> {
         let count = shards.len();
         let (mut rows, mut ends, mut files, mut versions) = (Vec::new(), Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
         for shard in &mut shards {
@@ -253,7 +252,7 @@ impl<S: Selection> Call<'_, S> {
     }
 
     /// Chunks without inner chunks: the thread that reads a file opens it.
-    fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+    fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut ShardFailures) -> Result<(), String> {
         let count = self.selection.shards();
         let made;
         let (files, rows) = match self.location {

@@ -250,12 +250,11 @@ pub fn write_indexes(index: &Bound<'_, ShardIndex>, tables: &Bound<'_, PyAny>, o
     let tables = Column::<2>::new(tables, "tables")?;
     let mut out = BytesMut::new(out, "out")?;
     let shards = tables.len() / index.total;
-    if !index.is_plain() || tables.len() != shards * index.total || out.room().len() != shards * index.nbytes {
+    let out = out.as_slice();
+    if !index.is_plain() || tables.len() != shards * index.total || out.len() != shards * index.nbytes {
         return Err(wrong("tables, out: not those of this index"));
     }
-    // SAFETY: `out` is lent and not used elsewhere during the call, which holds the GIL.
-    let all = unsafe { out.room().part(0, out.room().len()) }.unwrap_or_default();
-    for (table, out) in tables.chunks_exact(index.total).zip(all.chunks_exact_mut(index.nbytes)) {
+    for (table, out) in tables.chunks_exact(index.total).zip(out.chunks_exact_mut(index.nbytes)) {
         index.encode(table, out);
     }
     Ok(())

@@ -8,17 +8,17 @@ use blosc_src as sys;
 use super::{Refusal, lz4, snappy};
 use crate::failures::{Code, Fault, Outcome};
 
-const HEADER: usize = sys::BLOSC_MIN_HEADER_LENGTH as usize;
+pub(super) const HEADER: usize = sys::BLOSC_MIN_HEADER_LENGTH as usize;
 
-// For frames, as in snappy.rs.
+// Of frames; also for snappy.rs.
 const VERSIONS: [u8; 2] = [2, 1];
 const LZ4: u8 = 1;
-const SHUFFLED: u8 = 0x01;
-const STORED: u8 = 0x02;
-const BIT_SHUFFLED: u8 = 0x04;
-const NOT_SPLIT: u8 = 0x10;
-const MOST_SPLITS: usize = 16;
-const LEAST_SPLIT: usize = 128;
+pub(super) const SHUFFLED: u8 = 0x01;
+pub(super) const STORED: u8 = 0x02;
+pub(super) const BIT_SHUFFLED: u8 = 0x04;
+pub(super) const NOT_SPLIT: u8 = 0x10;
+pub(super) const MOST_SPLITS: usize = 16;
+pub(super) const LEAST_SPLIT: usize = 128;
 
 /// A plane that is this many times as long as its stream has long matches. A match in which LZ4 must stop is copied byte by byte, which takes longer than the
 /// whole plane.
@@ -124,7 +124,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-fn number(frame: &[u8], at: usize) -> Option<usize> {
+/// A number in a frame; None if it is beyond the end, or negative.
+pub(super) fn number(frame: &[u8], at: usize) -> Option<usize> {
     let bytes = frame.get(at..)?.first_chunk::<4>()?;
     usize::try_from(i32::from_le_bytes(*bytes)).ok()
 }
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn damaged_frames_never_panic_and_other_sizes_are_refused() {
         for frame in frames() {
-            for requested in ranges() {
+            for requested in [0..8192, 8191..8193, 3..399_000, SIZE - 4..SIZE] {
                 assert!(!decode_part(&frame, &mut vec![0; SIZE - 1], &(0..1)));
                 for at in [0, 1, 2, 3, 5, 9, 13, 16, 17, 20, 21, 40, frame.len() / 2, frame.len() - 1] {
                     let mut damaged = frame.clone();

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use libdeflate_sys as sys;
 
-use super::Refusal;
+use super::{Refusal, lazy};
 use crate::failures::{Code, Fault, Outcome};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -62,15 +62,9 @@ impl Drop for Unpacker {
 }
 
 impl Unpacker {
-    pub fn lazy(slot: &mut Option<Unpacker>) -> Outcome<&mut Unpacker> {
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let made = NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() }).ok_or_else(no_memory)?;
-                Ok(slot.insert(Unpacker(made)))
-            }
-        }
+    pub fn new() -> Outcome<Unpacker> {
+        // SAFETY: no arguments; null means out of memory.
+        NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() }).map(Unpacker).ok_or_else(no_memory)
     }
 
     /// All members of a gzip file, one after the other (zero bytes may follow the last), or one zlib stream.
@@ -127,14 +121,11 @@ impl Packer {
         if slot.as_ref().is_some_and(|known| known.1 != level) {
             *slot = None;
         }
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: takes a number; null means out of memory, or an invalid level.
-                let made = NonNull::new(unsafe { sys::libdeflate_alloc_compressor(level) }).ok_or_else(no_memory)?;
-                Ok(slot.insert(Packer(made, level)))
-            }
-        }
+        lazy(slot, || {
+            // SAFETY: takes a number; null means out of memory, or an invalid level.
+            let made = NonNull::new(unsafe { sys::libdeflate_alloc_compressor(level) }).ok_or_else(no_memory)?;
+            Ok(Packer(made, level))
+        })
     }
 
     /// One member without name or time, or one stream.

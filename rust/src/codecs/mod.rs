@@ -77,6 +77,14 @@ pub struct Contexts {
     packer: Option<Packer>,
 }
 
+/// The context in a slot, created when it is first needed.
+fn lazy<T>(slot: &mut Option<T>, create: impl FnOnce() -> Outcome<T>) -> Outcome<&mut T> {
+    match slot {
+        Some(context) => Ok(context),
+        None => Ok(slot.insert(create()?)),
+    }
+}
+
 impl Codec {
     pub fn name(&self) -> &'static str {
         match self {
@@ -177,9 +185,9 @@ impl Codec {
                 Ok(bytes.len())
             }
             Codec::Shuffle { size } => shuffle::decode(*size, input, out),
-            Codec::Gzip { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Gzip, input, out),
-            Codec::Zlib { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Zlib, input, out),
-            Codec::Zstd { .. } => zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode(input, out),
+            Codec::Gzip { .. } => lazy(&mut contexts.unpacker, Unpacker::new)?.decode(Format::Gzip, input, out),
+            Codec::Zlib { .. } => lazy(&mut contexts.unpacker, Unpacker::new)?.decode(Format::Zlib, input, out),
+            Codec::Zstd { .. } => lazy(&mut contexts.zstd_out, zstd::Decompressor::new)?.decode(input, out),
             Codec::Blosc(_) => blosc::decode(input, out),
             Codec::Lz4 { .. } => lz4::decode(input, out),
             Codec::Gdeflate { .. } => gdeflate::decode(input, out),
@@ -191,7 +199,7 @@ impl Codec {
     pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], requested: &Range<usize>) -> Result<usize, Refusal> {
         let done = match self {
             Codec::Zstd { .. } if requested.end < out.len() => {
-                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, requested.end)
+                lazy(&mut contexts.zstd_out, zstd::Decompressor::new)?.decode_start(input, out, requested.end)
             }
             Codec::Blosc(_) if requested.len() < out.len() => blosc::decode_part(input, out, requested),
             _ => false,
@@ -211,7 +219,9 @@ impl Codec {
             Codec::Shuffle { size } => Ok(shuffle::encode(*size, input, out)),
             Codec::Gzip { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Gzip, input, out),
             Codec::Zlib { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Zlib, input, out),
-            Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out, ended),
+            Codec::Zstd { level, checksum } => {
+                lazy(&mut contexts.zstd_in, zstd::Compressor::new)?.encode(*level, *checksum, input, out, ended)
+            }
             Codec::Blosc(blosc) => blosc.encode(input, out),
             Codec::Lz4 { acceleration } => lz4::encode(*acceleration, input, out),
             Codec::Gdeflate { level } => gdeflate::encode(Packer::lazy(&mut contexts.packer, *level)?, input, out),

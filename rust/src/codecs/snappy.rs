@@ -2,24 +2,14 @@
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-const HEADER: usize = 16;
+use super::blosc::{BIT_SHUFFLED, HEADER, LEAST_SPLIT, MOST_SPLITS, NOT_SPLIT, SHUFFLED, STORED, number};
+
 const SNAPPY: u8 = 2; // the format, in the upper three bits of the flags
-const SHUFFLED: u8 = 0x01;
-const STORED: u8 = 0x02;
-const BIT_SHUFFLED: u8 = 0x04;
-const NOT_SPLIT: u8 = 0x10;
-const MOST_SPLITS: usize = 16;
-const LEAST_SPLIT: usize = 128;
 const USUAL_BLOCK: usize = 128 << 10;
 
 /// Whether a frame, at least a header of it, has Snappy inside.
 pub fn is_inside(frame: &[u8]) -> bool {
     frame[2] >> 5 == SNAPPY && frame[2] & STORED == 0
-}
-
-fn number(frame: &[u8], at: usize) -> Option<usize> {
-    let bytes = frame.get(at..at.checked_add(4)?)?;
-    usize::try_from(i32::from_le_bytes(bytes.try_into().ok()?)).ok()
 }
 
 /// The same frame with every stream decoded, which is a valid frame for any compressor; None if the frame is invalid.

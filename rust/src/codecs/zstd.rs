@@ -13,6 +13,12 @@ const BLOCK: usize = 128 << 10;
 /// Levels from here on take up to 100 milliseconds for a block: larger inputs are encoded in steps. At lower levels steps begin at this many bytes.
 const SLOW_LEVEL: i32 = 13;
 const LARGE: usize = 1 << 20;
+/// Levels that search long and short matches in two large tables, which takes most of the time where there are none.
+const TWO_TABLES: [i32; 3] = [0, 3, 4];
+/// Bytes at the start of a large input for which the searches are compared.
+const COMPARED: usize = 2 * BLOCK;
+/// Bytes of a sample, at least.
+const SAMPLE: usize = 16 << 10;
 
 pub fn bound(len: usize) -> Option<usize> {
     // Above this libzstd returns an error code.
@@ -26,15 +32,9 @@ pub struct Decompressor(NonNull<sys::ZSTD_DCtx>);
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    pub fn lazy(slot: &mut Option<Decompressor>) -> Outcome<&mut Decompressor> {
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let made = NonNull::new(unsafe { sys::ZSTD_createDCtx() }).ok_or_else(no_memory)?;
-                Ok(slot.insert(Decompressor(made)))
-            }
-        }
+    pub fn new() -> Outcome<Decompressor> {
+        // SAFETY: no arguments; null means out of memory.
+        NonNull::new(unsafe { sys::ZSTD_createDCtx() }).map(Decompressor).ok_or_else(no_memory)
     }
 
     /// Decodes any number of frames, also skippable ones, with or without their content size in the header.
@@ -110,11 +110,42 @@ fn no_memory() -> Fault {
     Fault::new(Code::Io, "12 zstd: no memory for a context")
 }
 
+/// Where matches are searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Search {
+    /// Where the level searches.
+    Level,
+    /// In the last kilobytes, from 4 bytes on.
+    Near,
+    /// Nowhere.
+    None,
+}
+
+impl Search {
+    /// Beside the level. Parameter 5 is ZSTD_c_literalCompressionMode: literals are compressed, too.
+    fn parameters(self) -> &'static [(ZSTD_cParameter, i32)] {
+        use ZSTD_cParameter::{ZSTD_c_experimentalParam5, ZSTD_c_hashLog, ZSTD_c_minMatch, ZSTD_c_strategy, ZSTD_c_targetLength};
+        match self {
+            Search::Level => &[],
+            Search::Near => &[(ZSTD_c_strategy, 1), (ZSTD_c_minMatch, 4), (ZSTD_c_hashLog, 12), (ZSTD_c_experimentalParam5, 1)],
+            Search::None => &[(ZSTD_c_strategy, 1), (ZSTD_c_targetLength, BLOCK as i32), (ZSTD_c_experimentalParam5, 1)],
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Settings {
+    level: i32,
+    checksum: bool,
+    search: Search,
+}
+
 /// A compression context and its settings.
 pub struct Compressor {
     context: NonNull<sys::ZSTD_CCtx>,
-    level: i32,
-    checksum: bool,
+    settings: Option<Settings>,
+    /// For noise.
+    fast: Option<Box<Compressor>>,
 }
 
 // SAFETY: as for Decompressor.
@@ -128,49 +159,75 @@ impl Drop for Compressor {
 }
 
 impl Compressor {
-    pub fn lazy(slot: &mut Option<Compressor>, level: i32, checksum: bool) -> Outcome<&mut Compressor> {
-        if let Some(known) = slot
-            && (known.level, known.checksum) != (level, checksum)
-        {
-            known.set(level, checksum)?;
-        }
-        match slot {
-            Some(known) => Ok(known),
-            None => {
-                // SAFETY: no arguments; null means out of memory.
-                let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
-                let mut made = Compressor { context, level, checksum };
-                made.set(level, checksum)?;
-                Ok(slot.insert(made))
-            }
-        }
+    pub fn new() -> Outcome<Compressor> {
+        // SAFETY: no arguments; null means out of memory.
+        let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
+        Ok(Compressor { context, settings: None, fast: None })
     }
 
-    fn set(&mut self, level: i32, checksum: bool) -> Outcome {
+    fn set(&mut self, settings: Settings) -> Outcome {
+        if self.settings == Some(settings) {
+            return Ok(());
+        }
         let context = self.context.as_ptr();
-        // SAFETY: the context is live; the others are numbers. Parameter 9 is ZSTD_c_stableInBuffer: the input is read in place, not copied first.
+        self.settings = None;
+        // Parameter 9 is ZSTD_c_stableInBuffer: the input is read in place, not copied first.
+        let level = (ZSTD_cParameter::ZSTD_c_compressionLevel, settings.level);
+        let checksum = (ZSTD_cParameter::ZSTD_c_checksumFlag, settings.checksum.into());
+        let stable = (ZSTD_cParameter::ZSTD_c_experimentalParam9, 1);
+        // SAFETY: the context is live; the others are numbers.
         unsafe {
             done(sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_and_parameters))?;
-            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_compressionLevel, level))?;
-            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_checksumFlag, checksum.into()))?;
-            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_experimentalParam9, 1))?;
+            for (name, value) in [level, checksum, stable].iter().chain(settings.search.parameters()) {
+                done(sys::ZSTD_CCtx_setParameter(context, *name, *value))?;
+            }
         }
-        (self.level, self.checksum) = (level, checksum);
+        self.settings = Some(settings);
         Ok(())
     }
 
     /// One frame with its content size in the header.
-    pub fn encode(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
-        if input.len() > if self.level < SLOW_LEVEL { LARGE } else { BLOCK } {
-            return self.encode_in_steps(input, out, ended);
+    pub fn encode(&mut self, level: i32, checksum: bool, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
+        let mut settings = Settings { level, checksum, search: Search::Level };
+        self.set(settings)?;
+        if input.len() <= if level < SLOW_LEVEL { LARGE } else { BLOCK } {
+            return self.encode_at_once(input, out);
         }
+        if !TWO_TABLES.contains(&level) {
+            return self.encode_in_steps(input, out, ended, |_, _, _| Ok(false));
+        }
+        let mut fast = self.fast.take().map_or_else(|| Compressor::new().map(Box::new), Ok)?;
+        let compared = if fast.is_noise(settings, input, out)? { COMPARED } else { 0 };
+        let made = self.encode_in_steps(input, out, ended, |read, made, room| {
+            if read == compared {
+                settings.search = fast.search(settings, input, made, room, ended)?;
+            }
+            Ok(settings.search != Search::Level)
+        })?;
+        let made = if settings.search == Search::Level {
+            made
+        } else {
+            fast.set(settings)?;
+            fast.encode_in_steps(input, out, ended, |_, _, _| Ok(false))?
+        };
+        self.fast = Some(fast);
+        Ok(made)
+    }
+
+    fn encode_at_once(&mut self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         let (to, from) = (out.as_mut_ptr().cast(), input.as_ptr().cast());
         // SAFETY: the context is live; pointers and lengths are those of the slices.
         done(unsafe { sys::ZSTD_compress2(self.context.as_ptr(), to, out.len(), from, input.len()) })
     }
 
-    /// The same, block by block, until the call has ended.
-    fn encode_in_steps(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
+    /// The same, block by block, until the call has ended, or until `stop` is true for the numbers of bytes read and written, and the free room.
+    fn encode_in_steps(
+        &mut self,
+        input: &[u8],
+        out: &mut [u8],
+        ended: Ended<'_>,
+        mut stop: impl FnMut(usize, usize, &mut [u8]) -> Outcome<bool>,
+    ) -> Outcome<usize> {
         let context = self.context.as_ptr();
         // SAFETY: the context is live. A call that ended may have left it in the middle of a frame.
         unsafe {
@@ -178,7 +235,7 @@ impl Compressor {
             done(sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
         }
         let mut from = sys::ZSTD_inBuffer { src: input.as_ptr().cast(), size: 0, pos: 0 };
-        let mut to = sys::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: out.len(), pos: 0 };
+        let mut made = 0;
         loop {
             if ended() {
                 return Err(Fault::new(Code::Encode, "zstd: interrupted"));
@@ -186,13 +243,70 @@ impl Compressor {
             from.size = input.len().min(from.size + BLOCK);
             let last = from.size == input.len();
             let directive = if last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+            let mut to = sys::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: out.len(), pos: made };
             // SAFETY: the context is live; the buffers are parts of the slices, and the input keeps its place and value between the calls.
             let left = done(unsafe { sys::ZSTD_compressStream2(context, &raw mut to, &raw mut from, directive) })?;
+            made = to.pos;
             if last {
-                return if left == 0 { Ok(to.pos) } else { Err(Fault::new(Code::Decode, "zstd: the room is too small")) };
+                return if left == 0 { Ok(made) } else { Err(Fault::new(Code::Decode, "zstd: the room is too small")) };
+            }
+            if stop(from.size, made, &mut out[made..])? {
+                return Ok(made);
             }
         }
     }
+
+    /// The size of a frame with another search; the largest number if there is no room.
+    fn size(&mut self, settings: Settings, search: Search, input: &[u8], room: &mut [u8]) -> Outcome<usize> {
+        self.set(Settings { search, ..settings })?;
+        Ok(self.encode_at_once(input, room).unwrap_or(usize::MAX))
+    }
+
+    /// Whether literals take at most 3/4 of their bytes (above that the level is as fast), and near matches save at most 3 %, in each of four samples: so that a
+    /// fast search may do as well as that of the level.
+    fn is_noise(&mut self, settings: Settings, input: &[u8], room: &mut [u8]) -> Outcome<bool> {
+        let size = (input.len() / 128).clamp(SAMPLE, COMPARED);
+        for quarter in input.chunks_exact(input.len() / 4) {
+            let sample = &quarter[(quarter.len() - size) / 2..][..size];
+            let literals = self.size(settings, Search::None, sample, room)?;
+            if literals > size / 4 * 3 || self.size(settings, Search::Near, sample, room)? < literals / 100 * 97 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The fastest search that encodes the start of the input in at most as many bytes as that of the level, which needs `made` bytes. As the level improves later
+    /// on, by up to 2 %, more is not allowed at the start.
+    fn search(&mut self, settings: Settings, input: &[u8], made: usize, room: &mut [u8], ended: Ended<'_>) -> Outcome<Search> {
+        let start = &input[..COMPARED];
+        let literals = self.size(settings, Search::None, start, room)?;
+        let search = if literals <= made {
+            Search::None
+        } else if literals / 103 <= made / 100 && self.size(settings, Search::Near, start, room)? <= made {
+            Search::Near
+        } else {
+            return Ok(Search::Level);
+        };
+        Ok(if repeats(input, ended) { Search::Level } else { search })
+    }
+}
+
+/// Whether more than 1 % of the stretches of 16 bytes occur again, near or far: of those whose hash selects them as a sample.
+fn repeats(input: &[u8], ended: Ended<'_>) -> bool {
+    let mut known = vec![0; 1 << 14];
+    let (mut sampled, mut again) = (0, 0);
+    for stretch in input.chunks(LARGE).take_while(|_| !ended()).flat_map(|part| part.windows(16)) {
+        let [low, high] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| stretch[at + i])));
+        let hash = low.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if hash >> 56 == 0 {
+            let hash = (hash.rotate_left(29) ^ high).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+            let slot: &mut u64 = &mut known[(hash >> 50) as usize];
+            again += usize::from(std::mem::replace(slot, hash) == hash);
+            sampled += 1;
+        }
+    }
+    again * 100 > sampled
 }
 
 /// The result of a call, unless it is an error.
@@ -207,10 +321,56 @@ fn done(answer: usize) -> Outcome<usize> {
 mod tests {
     use super::*;
 
+    /// Values below `most`, from a generator.
+    fn random(len: usize, most: u64) -> Vec<u8> {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % most) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn noise_is_encoded_by_a_fast_search_and_other_data_by_that_of_the_level() {
+        let lengths = random(36_000, 46);
+        let words: Vec<u8> = random(36_000 * 51, 26).iter().map(|letter| letter + 97).collect();
+        let words = words.chunks(51).zip(lengths).map(|(word, length)| &word[..5 + usize::from(length)]);
+        let letters: Vec<u8> = words.flat_map(|word| [&[word.len() as u8, 0, 0, 0], word].concat()).collect();
+        let half = &letters[..letters.len() / 2];
+        let halves = [half, &half[100_000..], &half[..100_000]].concat(); // far matches, and few near ones
+        let words: Vec<u8> = random(180_000, 200).iter().flat_map(|&word| [word, 1, 2, 3, word ^ 7, 32]).collect();
+        for (data, expected) in [
+            (random(1_050_000, 4), Search::None),
+            (letters, Search::Near),
+            (halves, Search::Level),
+            (words, Search::Level),
+            (random(1_050_000, 256), Search::Level),
+        ] {
+            let (mut context, mut out) = (Compressor::new().unwrap(), vec![0; bound(data.len()).unwrap()]);
+            let made = context.encode(3, true, &data, &mut out, &|| false).unwrap();
+            let fast = context.fast.as_ref().and_then(|fast| fast.settings).unwrap().search;
+            context.set(Settings { level: 3, checksum: true, search: Search::Level }).unwrap();
+            let mut whole = vec![0; bound(data.len()).unwrap()];
+            let size = context.encode_in_steps(&data, &mut whole, &|| false, |_, _, _| Ok(false)).unwrap();
+            assert_eq!(
+                whole[..size] == out[..made],
+                expected == Search::Level,
+                "{expected:?}, after {fast:?}: {made} bytes, the level {size}"
+            );
+            assert!(expected == Search::Level || fast == expected, "{expected:?}, not {fast:?}: {made} bytes, the level {size}");
+            assert!(made <= size + size / 100, "{made} bytes instead of {size}");
+            let mut decoded = vec![0; data.len()];
+            assert!(Decompressor::new().unwrap().decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
+            assert!(decoded == data);
+            let again = context.encode(3, true, &data, &mut whole, &|| false).unwrap();
+            assert!(whole[..again] == out[..made]);
+        }
+    }
+
     fn encoded(data: &[u8], checksum: bool) -> Vec<u8> {
-        let mut slot = None;
         let mut out = vec![0; bound(data.len()).unwrap()];
-        let made = Compressor::lazy(&mut slot, 3, checksum).unwrap().encode(data, &mut out, &|| false).unwrap();
+        let made = Compressor::new().unwrap().encode(3, checksum, data, &mut out, &|| false).unwrap();
         out.truncate(made);
         out
     }
@@ -218,8 +378,7 @@ mod tests {
     #[test]
     fn the_start_is_decoded_without_the_rest() {
         let data: Vec<u8> = (0..500_000u32).map(|i| (i.wrapping_mul(i) >> 9) as u8 ^ (i / 3000) as u8).collect();
-        let (mut slot, mut frame) = (None, encoded(&data, false));
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (mut context, mut frame) = (Decompressor::new().unwrap(), encoded(&data, false));
         let last = frame.len() - 1;
         for needed in [0, 1, 1000, 131_072, 131_073, 400_000, 499_999] {
             let mut out = vec![0; data.len()];
@@ -239,20 +398,17 @@ mod tests {
     fn a_large_chunk_is_one_frame_of_its_size_and_ends_early() {
         let data: Vec<u8> = (0..(3 << 20) + 12_345u32).map(|i| (i.wrapping_mul(i) >> 11) as u8 & 15).collect();
         for (level, checksum) in [(-3, true), (3, false), (9, true), (13, false), (19, true)] {
-            let mut slot = None;
-            let context = Compressor::lazy(&mut slot, level, checksum).unwrap();
+            let mut context = Compressor::new().unwrap();
+            context.set(Settings { level, checksum, search: Search::Level }).unwrap();
             let (mut whole, mut out) = (vec![0; bound(data.len()).unwrap()], vec![0; bound(data.len()).unwrap()]);
-            let (to, from) = (whole.as_mut_ptr().cast(), data.as_ptr().cast());
-            // SAFETY: as in encode.
-            let size = done(unsafe { sys::ZSTD_compress2(context.context.as_ptr(), to, whole.len(), from, data.len()) }).unwrap();
+            let size = context.encode_at_once(&data, &mut whole).unwrap();
             let steps = std::cell::Cell::new(0);
             let ended = || steps.replace(steps.get() + 1) == 3;
-            assert!(context.encode(&data, &mut out, &ended).is_err());
+            assert!(context.encode(level, checksum, &data, &mut out, &ended).is_err());
             assert_eq!(steps.get(), 4);
-            let made = context.encode(&data, &mut out, &|| false).unwrap();
+            let made = context.encode(level, checksum, &data, &mut out, &|| false).unwrap();
             assert!(made <= size + size / 1000, "level {level}: {made} bytes instead of {size}");
-            let (mut slot, mut decoded) = (None, vec![0; data.len()]);
-            let context = Decompressor::lazy(&mut slot).unwrap();
+            let (mut context, mut decoded) = (Decompressor::new().unwrap(), vec![0; data.len()]);
             assert!(context.decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
             assert!(decoded == data);
             assert_eq!(context.decode_start(&out[..made], &mut decoded, 1), !checksum);
@@ -261,8 +417,7 @@ mod tests {
 
     #[test]
     fn frames_of_another_size_or_with_a_checksum_are_decoded_whole() {
-        let (data, mut slot) = (vec![7; 300_000], None);
-        let context = Decompressor::lazy(&mut slot).unwrap();
+        let (data, mut context) = (vec![7; 300_000], Decompressor::new().unwrap());
         assert!(!context.decode_start(&encoded(&data, true), &mut vec![0; 300_000], 10));
         assert!(!context.decode_start(&encoded(&data, false), &mut vec![0; 300_001], 10));
         assert!(!context.decode_start(&encoded(&data[1..], false), &mut vec![0; 300_000], 10));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::chunks::chain::{ALL, Chain, Size};
+use crate::chunks::chain::{ALL, Chain, Size, check_size};
 use crate::columns::{Bytes, BytesMut, ColumnMut, Room, wrong};
 use crate::elements::heap::{VIEW, View};
 use crate::failures::{Code, FailureRows, Fault, Outcome};
@@ -131,12 +131,7 @@ impl Sink for Elements<'_> {
     }
 
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
-        match self.sizes.last() {
-            Some(Size::AtMost(most)) if length > *most as u64 => {
-                Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {most} are expected")))
-            }
-            _ => Ok(()),
-        }
+        self.sizes.last().map_or(Ok(()), |&size| check_size(length as usize, size))
     }
 
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], _start: usize) -> Outcome {

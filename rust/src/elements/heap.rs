@@ -83,10 +83,7 @@ pub fn compact_elements(heap: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, buffer:
     let held = Bytes::all(heap, "heap")?;
     let heap = Heap::new(&held);
     let mut all = BytesMut::new(all, "views")?;
-    let room = all.room();
-    // SAFETY: `views` is lent for the call, and the engine does not write into it meanwhile.
-    let bytes = unsafe { room.part(0, room.len()) }.unwrap_or_default();
-    let (views, []) = bytes.as_chunks_mut::<VIEW>() else { return Err(wrong("views: not a multiple of 16 bytes")) };
+    let (views, []) = all.as_slice().as_chunks_mut::<VIEW>() else { return Err(wrong("views: not a multiple of 16 bytes")) };
     let mut made = Growing::default();
     for bytes in views {
         let mut view = View::read(bytes);

@@ -43,12 +43,10 @@ pub fn elements_of_objects(
 ) -> PyResult<Segment> {
     let fill = Bytes::new(fill, "fill")?;
     let mut all = BytesMut::new(all, "views")?;
-    let room = all.room();
-    if Some(room.len()) != objects.len().checked_mul(VIEW) {
+    let bytes = all.as_slice();
+    if Some(bytes.len()) != objects.len().checked_mul(VIEW) {
         return Err(wrong("views: not 16 bytes for each object"));
     }
-    // SAFETY: `views` is lent for the call, and the engine does not write into it meanwhile.
-    let bytes = unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let mut made = Growing::default();
     for (object, into) in objects.iter().zip(bytes.as_chunks_mut::<VIEW>().0) {
         let encoded;

@@ -9,7 +9,7 @@ use std::thread;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::columns::{Bytes, BytesMut, Room, wrong};
+use crate::columns::{Bytes, BytesMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View, views};
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::Growing;
@@ -186,7 +186,7 @@ impl Packed {
                     *made = self.copy_part(&held, part);
                 }
             };
-            // Not `Threads::share`: that asks Python for signals, and a thread that waits for the allocator may hold the GIL.
+            // Not `Threads::run_jobs`: that asks Python for signals, and a thread that waits for the allocator may hold the GIL.
             thread::scope(|scope| {
                 let (mine, others) = parts.split_at(parts.len().min(1));
                 let left = others.iter().filter(|part| thread::Builder::new().spawn_scoped(scope, || run(part)).is_err());
@@ -279,16 +279,14 @@ pub fn elements_of_strings(
     let mut all = BytesMut::new(all, "views")?;
     let mut valid = valid.map(|valid| BytesMut::new(valid, "valid")).transpose()?;
     let packed = Packed::new(strings, false)?;
-    let (room, flags) = (all.room(), valid.as_mut().map(BytesMut::room));
-    if Some(room.len()) != packed.len.checked_mul(VIEW) || flags.is_some_and(|flags| flags.len() != packed.len) {
+    let (views, flags) = (all.as_slice(), valid.as_mut().map(BytesMut::as_slice));
+    if Some(views.len()) != packed.len.checked_mul(VIEW) || flags.as_ref().is_some_and(|flags| flags.len() != packed.len) {
         return Err(wrong("views: not 16 bytes for each string"));
     }
     let fill = fill.as_slice();
-    // SAFETY: both are lent for the call, and the engine does not write into them meanwhile.
-    let whole = |room: Room| unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let made = detached(py, usize::MAX, move || {
         let packed = packed;
-        packed.copy(fill, first, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole), threads.max(1) as usize)
+        packed.copy(fill, first, views.as_chunks_mut::<VIEW>().0, flags, threads.max(1) as usize)
     })?;
     Ok(made.map_err(|fault| wrong(fault.text))?.into_iter().map(Segment::new).collect())
 }

@@ -3,23 +3,24 @@
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
-use rustix::io::{Errno, Result as System, pread, pwrite};
+use rustix::io::{Errno, Result as System, pread};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{Make, check_names, open_folder, sync};
-use crate::files::lock::{Lock, Wait};
-use crate::files::name_threads::carry_out;
-use crate::files::publish::{Expect, expectations, look_up, stamp};
+use crate::files::folders::{LastFolder, Make, check_names, sync};
+use crate::files::lock::Lock;
+use crate::files::name_threads::for_names;
+use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
+use crate::files::write_pieces::write_all;
 use crate::sources::Version;
+use crate::threads::Threads;
 
 const JOURNAL: &str = ".__append.__lock";
 /// The result for a file that must be replaced whole.
-const NOT_IN_PLACE: [i64; 4] = [-3, 0, 0, 0];
-const LOST: [i64; 4] = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
+const NOT_IN_PLACE: Answer = [-3, 0, 0, 0];
 
 /// A file and its journal in a folder, under the lock of the file.
 struct Shard<'f> {
@@ -87,16 +88,8 @@ impl Disk for Shard<'_> {
         remove(self.folder, &self.journal_name)
     }
 
-    fn write(&mut self, target: Target, mut at: u64, mut bytes: &[u8]) -> System<()> {
-        let file = self.target(target)?;
-        while !bytes.is_empty() {
-            let count = retry(|| pwrite(file, bytes, at))?;
-            if count == 0 {
-                return Err(Errno::IO);
-            }
-            (at, bytes) = (at + count as u64, &bytes[count..]);
-        }
-        Ok(())
+    fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()> {
+        write_all(self.target(target)?, bytes, at).map(|_| ())
     }
 
     fn cut(&mut self, size: u64) -> System<()> {
@@ -152,57 +145,35 @@ pub(crate) fn forget_journal(folder: BorrowedFd<'_>, base: &str) {
     let _ = remove(folder, &[base, JOURNAL].concat());
 }
 
-/// The folder of a name, and its last component.
-fn within<T>(root: BorrowedFd<'_>, name: &str, act: impl FnOnce(BorrowedFd<'_>, &str) -> System<T>) -> System<T> {
-    match name.rsplit_once('/') {
-        None => act(root, name),
-        Some((path, base)) => act(open_folder(root, path, Make::Nothing)?.as_fd(), base),
-    }
-}
-
-/// The options of one call that changes files.
-#[derive(Clone, Copy)]
-struct ChangeOptions {
-    journal: bool,
-    sync: bool,
-}
-
-fn change_one(
-    root: BorrowedFd<'_>,
-    name: &str,
-    expect: &Expect,
-    writes: &[Write<'_>],
+/// The writes to a file, of which the last are in its first `head` bytes.
+struct Change<'a> {
+    writes: &'a [Write<'a>],
     head: u64,
-    options: ChangeOptions,
-    wait: &Wait<'_>,
-) -> System<[i64; 4]> {
-    let answer = |version: Option<Version>| version.map_or([-1, 0, -1, 0], |v| [-1, v.inode, v.size, v.changed]);
-    within(root, name, |folder, base| {
-        let lock = Lock::acquire(folder, base, wait)?;
-        let Some(found) = look_up(folder, base)? else { return Ok(answer(None)) };
-        let version = Version::of(&found);
-        if !expect.admits(Some(version)) {
-            return Ok(answer(Some(version)));
-        }
-        let mut shard = match Shard::open(folder, base, &lock) {
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => return Ok(NOT_IN_PLACE),
-            shard => shard?,
-        };
-        let held = shard.stat()?;
-        if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
-            return Ok(NOT_IN_PLACE);
-        }
-        if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
-            return Ok(answer(Some(Version::of(&shard.stat()?))));
-        }
-        if options.journal {
-            append(&mut shard, writes, head, options.sync)?;
-        } else {
-            overwrite(&mut shard, writes, options.sync)?;
-        }
-        let version = Version::of(&shard.stat()?);
-        Ok([0, version.inode, version.size, version.changed])
-    })
+    journal: bool,
+}
+
+fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, last: &mut LastFolder, threads: &Threads) -> System<Answer> {
+    let (folder, base) = last.enter(batch.root, &batch.names[number], Make::Nothing)?;
+    let lock = Lock::acquire(folder, base, threads)?;
+    let found = present(folder, base)?;
+    let Some(version) = found.filter(|_| batch.expect[number].admits(found)) else { return Ok(changed(found)) };
+    let mut shard = match Shard::open(folder, base, &lock) {
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => return Ok(NOT_IN_PLACE),
+        shard => shard?,
+    };
+    let held = shard.stat()?;
+    if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
+        return Ok(NOT_IN_PLACE);
+    }
+    if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
+        return Ok(changed(Some(Version::of(&shard.stat()?))));
+    }
+    if change.journal {
+        append(&mut shard, change.writes, change.head, batch.sync)?;
+    } else {
+        overwrite(&mut shard, change.writes, batch.sync)?;
+    }
+    Ok(published(Version::of(&shard.stat()?)))
 }
 
 /// Whether we may set the time of change of the file.
@@ -215,29 +186,26 @@ fn is_ours(stat: &Stat) -> bool {
 
 /// 0: no writer is active, and none left anything; 1: one has finished by now; 2: one was killed, and its changes were undone; 3: one was killed before the
 /// file was copied. look: nothing is undone; copies: a copy is restored too, and is 2 then.
-fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, wait: &Wait<'_>) -> System<[i64; 1]> {
-    within(root, name, |folder, base| {
-        let journal = [base, JOURNAL].concat();
-        let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
-            Err(Errno::NOENT | Errno::NAMETOOLONG) => false,
-            found => found.map(|_| true)?,
-        };
-        if !noted && !Lock::is_there(folder, base)? {
-            return Ok([0]);
-        }
-        let lock = Lock::acquire(folder, base, wait)?;
-        match Shard::open(folder, base, &lock) {
-            Ok(mut shard) => {
-                let left = if look { append_state(&shard)? } else { restore(&mut shard, copies)? };
-                Ok(match left {
-                    State::Torn => [2],
-                    State::Copied => [3],
-                    State::Nothing | State::Finished => [1],
-                })
-            }
-            Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
-            Err(error) => Err(error),
-        }
+fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, last: &mut LastFolder, threads: &Threads) -> System<[i64; 1]> {
+    let (folder, base) = last.enter(root, name, Make::Nothing)?;
+    let journal = [base, JOURNAL].concat();
+    let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => false,
+        found => found.map(|_| true)?,
+    };
+    if !noted && !Lock::is_there(folder, base)? {
+        return Ok([0]);
+    }
+    let lock = Lock::acquire(folder, base, threads)?;
+    let mut shard = match Shard::open(folder, base, &lock) {
+        Err(Errno::NOENT) => return remove(folder, &journal).map(|()| [1]),
+        shard => shard?,
+    };
+    let left = if look { append_state(&shard)? } else { restore(&mut shard, copies)? };
+    Ok(match left {
+        State::Torn => [2],
+        State::Copied => [3],
+        State::Nothing | State::Finished => [1],
     })
 }
 
@@ -257,12 +225,7 @@ pub fn change_files(
     sync: bool,
     result: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let root = borrowed(root)?;
-    check_names(&names, "names")?;
-    let expect = expectations(expect)?;
-    if expect.len() != names.len() {
-        return Err(wrong("expect: not one for each name"));
-    }
+    let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let buffers = Bytes::all(buffers, "buffers")?;
     let rows = Column::<4>::new(rows, "rows")?;
     let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
@@ -274,18 +237,13 @@ pub fn change_files(
         Some((u64::try_from(at).ok()?, bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)?))
     };
     let writes: Vec<Write<'_>> = rows.iter().map(write).collect::<Option<_>>().ok_or_else(|| wrong("rows: outside of their buffers"))?;
-    let of_names = offsets.windows(2).map(|pair| {
-        let (from, to) = (usize::try_from(pair[0][0]).ok()?, usize::try_from(pair[1][0]).ok()?);
-        writes.get(from..to)
-    });
-    let of_names: Vec<_> = of_names.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
-    let heads: Vec<u64> = heads.iter().map(|head| head[0].max(0) as u64).collect();
-    carry_out(py, 1, result.rows(), LOST, |number, (): &mut (), wait| {
-        let options = ChangeOptions { journal, sync };
-        let done = change_one(root, &names[number], &expect[number], of_names[number], heads[number], options, wait);
-        match done {
-            Err(Errno::NOENT | Errno::NOTDIR) => [-1, 0, -1, 0],
-            done => done.unwrap_or_else(|error| [error.raw_os_error() as i64, 0, 0, 0]),
+    let of_names = parts_of(&writes, &offsets)?;
+    let heads: &[[i64; 1]] = &heads;
+    for_names(py, 1, result.rows(), |number, last, threads| {
+        let change = Change { writes: of_names[number], head: heads[number][0].max(0) as u64, journal };
+        match change_one(&batch, number, &change, last, threads) {
+            Err(Errno::NOENT | Errno::NOTDIR) => changed(None),
+            done => done.unwrap_or_else(|error| refused(&error.into())),
         }
     })
 }
@@ -302,7 +260,7 @@ pub fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, 
         "remove" => Copies::Remove,
         _ => return Err(wrong("copies: keep, restore or remove")),
     };
-    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, copies, wait) {
+    for_names(py, 1, result.rows(), |number, last, threads| match restore_one(root, &names[number], look, copies, last, threads) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],
         Ok(answer) => answer,

@@ -7,6 +7,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
+/// Flags that open a folder.
+pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens the regular file `name` ("c/0/1") beneath `root` for reading, with the result of fstat. A folder is EISDIR, anything else
@@ -24,7 +26,9 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat),
 
 /// openat beneath `root` with any flags; every component is a plain name.
 pub fn resolve_beneath(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    check_name(name)?;
+    if !is_plain(name) {
+        return Err(Errno::INVAL);
+    }
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{ResolveFlags, openat2};
@@ -44,7 +48,6 @@ pub fn resolve_beneath(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mo
 }
 
 fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    let step = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut parts = name.split('/').peekable();
     let mut folder: Option<OwnedFd> = None;
     while let Some(part) = parts.next() {
@@ -52,7 +55,8 @@ fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode)
         if parts.peek().is_none() {
             return retry(|| openat(here, part, flags | OFlags::NOFOLLOW, mode)).map_err(|error| link_error(error, here, part));
         }
-        folder = Some(retry(|| openat(here, part, step, Mode::empty())).map_err(|error| link_error(error, here, part))?);
+        folder =
+            Some(retry(|| openat(here, part, FOLDER | OFlags::NOFOLLOW, Mode::empty())).map_err(|error| link_error(error, here, part))?);
     }
     Err(Errno::NOENT)
 }
@@ -65,11 +69,9 @@ fn link_error(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
     if is_link { Errno::LOOP } else { error }
 }
 
-fn check_name(name: &str) -> Result<(), Errno> {
-    if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
-        return Err(Errno::INVAL);
-    }
-    Ok(())
+/// Whether every component of a name is a plain name, so that it stays beneath its root.
+pub fn is_plain(name: &str) -> bool {
+    !name.contains('\0') && !name.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
 /// Repeats a call that was interrupted by a signal.

@@ -4,17 +4,17 @@
 //! write. A last file that refers to the others gets its name after that, and only if all others have theirs: so a crash never leaves it without them.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, Result as System};
 
 use crate::files::folders::{TRIES, open_folder, sync};
-use crate::files::lock::{LONGEST_NAME, Wait};
+use crate::files::lock::LONGEST_NAME;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
-use crate::files::pieces::WriteError;
 use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused};
+use crate::files::write_pieces::WriteError;
 use crate::sources::Version;
+use crate::threads::Threads;
 
 /// The result for a file that was created, but whose folder could not be synced: a crash may lose it.
 fn unsynced(error: Errno) -> Answer {
@@ -36,17 +36,17 @@ pub(crate) fn create_run(
     run: Range<usize>,
     write_value: &WriteValue<'_>,
     state: &mut ThreadState,
-    wait: &Wait<'_>,
+    threads: &Threads,
 ) -> Vec<Answer> {
     let mut folders: Vec<(&str, OwnedFd)> = Vec::new();
-    let (mut names, mut polled) = (Vec::with_capacity(run.len()), Instant::now());
+    let mut names = Vec::with_capacity(run.len());
     for number in run.clone() {
-        if wait.poll(&mut polled) {
+        if threads.ended() {
             return Vec::new(); // files without a name vanish
         }
         names.push(write_one(batch, number, write_value, &mut folders, state).ok());
     }
-    if wait.poll(&mut polled) {
+    if threads.ended() {
         return Vec::new();
     }
     if batch.sync {
@@ -69,7 +69,7 @@ pub(crate) fn create_run(
         answers.push(match answer {
             Some(answer) => answer,
             None if at == others && !answers.iter().copied().all(is_there) => refused(&Errno::CANCELED.into()),
-            None => create_one(batch, number, write_value, state, wait).unwrap_or_else(|error| refused(&error)),
+            None => create_one(batch, number, write_value, state, threads).unwrap_or_else(|error| refused(&error)),
         });
     }
     answers
@@ -165,7 +165,7 @@ fn create_one(
     number: usize,
     write_value: &WriteValue<'_>,
     state: &mut ThreadState,
-    wait: &Wait<'_>,
+    threads: &Threads,
 ) -> Result<Answer, WriteError> {
     state.within(batch, &batch.names[number], true, |folder, base, scratch| {
         let synced = |answer| Ok(sync_folder(batch, folder).map_or_else(unsynced, |()| answer));
@@ -173,7 +173,7 @@ fn create_one(
             if let Some(version) = present(folder, base)? {
                 return synced(changed(Some(version)));
             }
-            let created = create_whole(folder, base, wait, |file: BorrowedFd<'_>| {
+            let created = create_whole(folder, base, threads, |file: BorrowedFd<'_>| {
                 write_value(number, file, scratch)?;
                 finish(file, None, batch.sync)
             })?;

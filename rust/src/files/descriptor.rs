@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
 use crate::columns::wrong;
-use crate::files::beneath::retry;
+use crate::files::beneath::{FOLDER, retry};
 use crate::sources::as_os_error;
 
 /// Opened and closed by the kernel: an interrupt between an `os.open` and the object that closes the descriptor would leave it open, and an interrupt in a
@@ -58,5 +58,3 @@ pub(crate) fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
     // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
     Ok(unsafe { BorrowedFd::borrow_raw(root) })
 }
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -4,24 +4,23 @@
 //! A file has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, replacing an old file. A copy has the time of
 //! change of its source. It is made from one open descriptor, and again if the file was changed in place meanwhile.
 
-use std::time::Instant;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat, openat};
-use rustix::io::{Errno, Result as System, pread, pwrite};
+use rustix::io::{Errno, Result as System, pread};
 
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::files::beneath::{open_beneath, retry};
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
-use crate::files::lock::{LONGEST_NAME, Wait};
-use crate::files::name_threads::carry_out;
+use crate::files::lock::LONGEST_NAME;
+use crate::files::name_threads::for_names;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
-use crate::files::pieces::copy_range;
 use crate::files::publish::look_up;
+use crate::files::write_pieces::{copy_range, write_all};
 use crate::sources::as_os_error;
+use crate::threads::Threads;
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find an unused name
@@ -70,7 +69,7 @@ fn check_length(name: &str) -> System<()> {
     if base.len() > LONGEST_NAME { Err(Errno::NAMETOOLONG) } else { Ok(()) }
 }
 
-fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Answer {
+fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: &Threads) -> Answer {
     let ThreadState { from, to, scratch } = state;
     let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
         Ok(entered) => entered,
@@ -87,7 +86,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
             Ok(entered) => entered,
             Err(error) => return not_written(error),
         };
-        let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, wait);
+        let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, threads);
         let made = Unnamed::create(folder, base);
         match made.and_then(|made| copy_open(file.as_fd(), &before, made, batch.sync, copy_bytes)) {
             Ok(true) => return [0, before.st_size],
@@ -188,9 +187,8 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 }
 
 /// Copies the first `size` bytes into an empty file; returns how many there were. INTR if the call must stop.
-fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
-    let mut polled = Instant::now();
-    let done = copy_range(file, 0, made, 0, size, || wait.poll(&mut polled))?;
+fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, threads: &Threads) -> System<u64> {
+    let done = copy_range(file, 0, made, 0, size, || threads.ended())?;
     copy_through_memory(file, made, done, size, scratch)
 }
 
@@ -207,18 +205,6 @@ fn copy_through_memory(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64
         done = write_all(made, &scratch[..count], done)?;
     }
     Ok(done)
-}
-
-/// Writes the bytes at an offset; returns the offset behind them.
-fn write_all(made: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64> {
-    while !bytes.is_empty() {
-        let count = retry(|| pwrite(made, bytes, at))?;
-        if count == 0 {
-            return Err(Errno::IO);
-        }
-        (at, bytes) = (at + count as u64, &bytes[count..]);
-    }
-    Ok(at)
 }
 
 /// A file that Python writes part by part; None when it has its name, or was given up.
@@ -357,9 +343,14 @@ pub fn copy_files(
     check_names(&names, "names")?;
     let mut result = ColumnMut::<2>::of(result, "result", names.len())?;
     let batch = Batch { source, sources: &sources, root, names: &names, sync };
-    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| {
-        if link { link_one(&batch, number, state) } else { copy_one(&batch, number, state, wait) }
-    })
+    for_names(
+        py,
+        threads,
+        result.rows(),
+        |number, state, threads| {
+            if link { link_one(&batch, number, state) } else { copy_one(&batch, number, state, threads) }
+        },
+    )
 }
 
 #[cfg(test)]
@@ -368,7 +359,6 @@ mod tests {
     use crate::files::test_folder::TestFolder;
     use std::fs::{self, File};
     use std::io::Write;
-    use std::sync::atomic::AtomicBool;
 
     /// A folder with a file "source".
     fn with_source(name: &str, value: &[u8]) -> TestFolder {
@@ -389,18 +379,18 @@ mod tests {
     fn both_ways_copy_the_bytes_there_are() {
         let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
         let scratch = with_source("copies-bytes", &value);
-        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let threads = Threads::new(1);
         let source = File::open(scratch.0.join("source")).unwrap();
-        type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Wait<'_>) -> System<u64>;
+        type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Threads) -> System<u64>;
         let ways: [Way; 2] = [
-            |file, made, size, wait| copy_bytes(file, made, size, &mut vec![], wait),
+            |file, made, size, threads| copy_bytes(file, made, size, &mut vec![], threads),
             |file, made, size, _| copy_through_memory(file, made, 0, size, &mut vec![0; 10]),
         ];
         for way in ways {
             for size in [0, 1, value.len() as u64, value.len() as u64 + 9] {
                 let made = File::create(scratch.0.join("made")).unwrap();
                 let there = size.min(value.len() as u64);
-                assert_eq!(way(source.as_fd(), made.as_fd(), size, &wait), Ok(there));
+                assert_eq!(way(source.as_fd(), made.as_fd(), size, &threads), Ok(there));
                 assert_eq!(fs::read(scratch.0.join("made")).unwrap(), value[..there as usize]);
             }
         }

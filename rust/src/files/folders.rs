@@ -6,10 +6,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result as System};
 
 use crate::columns::wrong;
-use crate::files::beneath::{resolve_beneath, retry};
+use crate::files::beneath::{FOLDER, is_plain, resolve_beneath, retry};
 
 pub(crate) const TRIES: usize = 64; // how often a folder may be removed by others meanwhile
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Whether missing folders are created, and synced to the medium before anything is in them.
 #[derive(Clone, Copy, PartialEq)]
@@ -37,12 +36,10 @@ impl LastFolder {
 
 /// Raises ValueError for an invalid name of a file beneath a root.
 pub(crate) fn check_names(names: &[String], what: &str) -> PyResult<()> {
-    for name in names {
-        if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
-            return Err(wrong(format!("{what}: {name:?} is not the name of a file beneath the root")));
-        }
+    match names.iter().find(|name| !is_plain(name)) {
+        Some(name) => Err(wrong(format!("{what}: {name:?} is not the name of a file beneath the root"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The folder of a path. NOENT if it is missing, or, if it is to be created, if another process removes it at the same time.

@@ -9,12 +9,12 @@ use rustix::io::{Errno, Result as System};
 
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
-use crate::files::name_threads::carry_out;
+use crate::files::name_threads::for_names;
 use crate::sources::as_os_error;
 
-const CHECKED: usize = 1 << 16; // names between two checks for Ctrl-C
-const ASKED: usize = 1 << 16; // files whose sizes are read at once, which limits the memory of the threads
-const GONE: i64 = -1;
+const NAMES_BETWEEN_CHECKS: usize = 1 << 16; // names between two checks for Ctrl-C
+const SIZES_AT_ONCE: usize = 1 << 16; // files whose sizes are read at once, which limits the memory of the threads
+const REMOVED: i64 = -1;
 
 struct Found {
     column: Vec<u8>,
@@ -41,7 +41,7 @@ fn kind_of(folder: BorrowedFd<'_>, reported: FileType, name: &std::ffi::CStr) ->
 fn read_folder(folder: BorrowedFd<'_>, length: usize, suffix: &str) -> System<Found> {
     let mut found = Found { column: Vec::new(), others: Vec::new(), interrupted: None };
     for (number, entry) in Dir::read_from(folder)?.enumerate() {
-        if number % CHECKED == CHECKED - 1
+        if number % NAMES_BETWEEN_CHECKS == NAMES_BETWEEN_CHECKS - 1
             && let Some(Err(error)) = Python::try_attach(|py| py.check_signals())
         {
             found.interrupted = Some(error);
@@ -82,17 +82,17 @@ fn sorted(column: &[u8], length: usize) -> Vec<u8> {
     all
 }
 
-/// The size of a file; GONE if no regular file has this name any more; an error as GONE minus its code.
+/// The size of a file; REMOVED if no regular file has this name any more; an error as REMOVED minus its code.
 fn size_of(folder: BorrowedFd<'_>, name: &[u8]) -> i64 {
     match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode as _) == FileType::RegularFile => stat.st_size,
-        Ok(_) | Err(Errno::NOENT) => GONE,
+        Ok(_) | Err(Errno::NOENT) => REMOVED,
         Err(error) => failed(error),
     }
 }
 
 fn failed(error: Errno) -> i64 {
-    GONE - i64::from(error.raw_os_error())
+    REMOVED - i64::from(error.raw_os_error())
 }
 
 /// The sizes of the files in a column of names. Names of removed files are removed from the column.
@@ -100,18 +100,16 @@ fn sizes_of(py: Python<'_>, folder: BorrowedFd<'_>, column: &mut Vec<u8>, length
     if length == 0 {
         return Ok(Vec::new());
     }
-    let mut found = vec![[GONE]; column.len() / length];
-    for (names, sizes) in column.chunks(length * ASKED).zip(found.chunks_mut(ASKED)) {
-        carry_out(py, threads, sizes, [failed(Errno::IO)], |number, (): &mut (), _| {
-            [size_of(folder, &names[number * length..(number + 1) * length])]
-        })?;
-        if let Some([size]) = sizes.iter().find(|[size]| *size < GONE) {
-            return Err(as_os_error(Errno::from_raw_os_error((GONE - size) as i32)));
+    let mut found = vec![[REMOVED]; column.len() / length];
+    for (names, sizes) in column.chunks(length * SIZES_AT_ONCE).zip(found.chunks_mut(SIZES_AT_ONCE)) {
+        for_names(py, threads, sizes, |number, (): &mut (), _| [size_of(folder, &names[number * length..(number + 1) * length])])?;
+        if let Some([size]) = sizes.iter().find(|[size]| *size < REMOVED) {
+            return Err(as_os_error(Errno::from_raw_os_error((REMOVED - size) as i32)));
         }
     }
     let mut sizes = Vec::with_capacity(found.len());
     for (row, [size]) in found.into_iter().enumerate() {
-        if size != GONE {
+        if size != REMOVED {
             column.copy_within(row * length..(row + 1) * length, sizes.len() * length);
             sizes.push(size);
         }

@@ -8,43 +8,16 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::{Errno, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::files::beneath::retry;
+use crate::threads::Threads;
 
 const SUFFIX: &str = ".__lock";
 const PERMISSIONS: RawMode = 0o777;
 pub(crate) const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
-const BETWEEN_SIGNALS: Duration = Duration::from_millis(20);
-
-/// How a thread waits inside one call, while signals take effect. `signals` is given to the thread that Python called: it
-/// returns true when a signal's handler raised. All other threads stop when that one stops.
-pub(crate) struct Wait<'a> {
-    pub stop: &'a AtomicBool,
-    pub signals: Option<&'a dyn Fn() -> bool>,
-}
-
-impl Wait<'_> {
-    pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Asks Python for signals, at most once in BETWEEN_SIGNALS since `polled`.
-    pub fn poll(&self, polled: &mut Instant) -> bool {
-        if let Some(signals) = self.signals
-            && polled.elapsed() >= BETWEEN_SIGNALS
-        {
-            *polled = Instant::now();
-            if signals() {
-                self.stop.store(true, Ordering::Relaxed);
-            }
-        }
-        self.stopped()
-    }
-}
 
 /// A held lock. If it is dropped unpublished, it removes its file.
 pub(crate) struct Lock<'f> {
@@ -56,13 +29,13 @@ pub(crate) struct Lock<'f> {
 }
 
 impl<'f> Lock<'f> {
-    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call must stop.
-    pub fn acquire(folder: BorrowedFd<'f>, key: &str, wait: &Wait<'_>) -> Result<Self> {
+    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended.
+    pub fn acquire(folder: BorrowedFd<'f>, key: &str, threads: &Threads) -> Result<Self> {
         let name = [key, SUFFIX].concat();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         loop {
             let file = retry(|| rustix::fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)))?;
-            wait_for(file.as_fd(), wait)?;
+            wait_for(file.as_fd(), threads)?;
             let held = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
                 return Err(Errno::NXIO);
@@ -164,16 +137,15 @@ fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
 }
 
 /// Polls, since a blocking wait would not notice Ctrl-C. The pauses are short compared to a write, and grow.
-fn wait_for(file: BorrowedFd<'_>, wait: &Wait<'_>) -> Result<()> {
+fn wait_for(file: BorrowedFd<'_>, threads: &Threads) -> Result<()> {
     let mut pause = SHORTEST;
-    let mut polled = Instant::now();
     loop {
         match set_lock(file, true) {
             Ok(()) => return Ok(()),
             Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        if wait.poll(&mut polled) {
+        if threads.ended() {
             return Err(Errno::INTR);
         }
         std::thread::sleep(pause);

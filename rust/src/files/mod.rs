@@ -12,8 +12,8 @@ pub(crate) mod listing;
 pub(crate) mod lock;
 pub(crate) mod name_threads;
 pub(crate) mod new_file;
-pub(crate) mod pieces;
 pub(crate) mod publish;
 #[cfg(test)]
 mod test_folder;
 pub(crate) mod unlink;
+pub(crate) mod write_pieces;

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::files::beneath::retry;
-use crate::files::lock::{LONGEST_NAME, Lock, Wait};
-use crate::files::pieces::WriteError;
+use crate::files::lock::{LONGEST_NAME, Lock};
+use crate::files::write_pieces::WriteError;
+use crate::threads::Threads;
 
 /// Creates `base` in `folder`; returns the result of `write`, which may be called again with another empty file; None if the name exists.
 /// NOENT: the folder was removed.
 pub(crate) fn create_whole<T>(
     folder: BorrowedFd<'_>,
     base: &str,
-    wait: &Wait<'_>,
+    threads: &Threads,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
 ) -> Result<Option<T>, WriteError> {
     if base.len() > LONGEST_NAME {
@@ -35,16 +36,16 @@ pub(crate) fn create_whole<T>(
             Err(_) => {} // if the disk cannot do it at all, the other way fails too
         }
     }
-    create_named(folder, base, wait, write)
+    create_named(folder, base, threads, write)
 }
 
 fn create_named<T>(
     folder: BorrowedFd<'_>,
     base: &str,
-    wait: &Wait<'_>,
+    threads: &Threads,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
 ) -> Result<Option<T>, WriteError> {
-    let mut lock = Lock::acquire(folder, &unique_name("~"), wait)?; // sorts after all others in a folder
+    let mut lock = Lock::acquire(folder, &unique_name("~"), threads)?; // sorts after all others in a folder
     let written = write(lock.file())?;
     let published = match lock.publish_new(base) {
         Err(error) if cannot_rename(error) => lock.link(base), // dropping the lock removes the other name
@@ -108,7 +109,6 @@ mod tests {
     use crate::files::test_folder::TestFolder;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
-    use std::sync::atomic::AtomicBool;
 
     fn fill(file: BorrowedFd<'_>) -> Result<u8, WriteError> {
         rustix::io::pwrite(file, b"value", 0)?;
@@ -119,13 +119,13 @@ mod tests {
     fn both_ways_create_and_replace_nothing() {
         let scratch = TestFolder::new("fresh-both");
         let folder = scratch.folder();
-        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-        let unnamed = create_whole(folder.as_fd(), "Z.json", &wait, |file| {
+        let threads = Threads::new(1);
+        let unnamed = create_whole(folder.as_fd(), "Z.json", &threads, |file| {
             assert!(scratch.names().iter().all(|name| name.as_str() >= "~"));
             fill(file)
         });
         assert!(matches!(unnamed, Ok(Some(7))));
-        let named = create_named(folder.as_fd(), "a.json", &wait, |file| {
+        let named = create_named(folder.as_fd(), "a.json", &threads, |file| {
             let names = scratch.names();
             assert_eq!(names[0], "Z.json");
             assert!(names[1].starts_with('~') && names[1].ends_with(".__lock"));
@@ -134,8 +134,8 @@ mod tests {
         assert!(matches!(named, Ok(Some(7))));
         fs::create_dir(scratch.0.join("folder")).unwrap();
         for base in ["a.json", "Z.json", "folder"] {
-            assert!(matches!(create_whole(folder.as_fd(), base, &wait, fill), Ok(None)));
-            assert!(matches!(create_named(folder.as_fd(), base, &wait, fill), Ok(None)));
+            assert!(matches!(create_whole(folder.as_fd(), base, &threads, fill), Ok(None)));
+            assert!(matches!(create_named(folder.as_fd(), base, &threads, fill), Ok(None)));
         }
         assert_eq!(scratch.names(), ["Z.json", "a.json", "folder"]);
         for base in ["a.json", "Z.json"] {
@@ -148,16 +148,16 @@ mod tests {
     fn what_fails_leaves_nothing() {
         let scratch = TestFolder::new("fresh-fails");
         let folder = scratch.folder();
-        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let threads = Threads::new(1);
         let fail = |_: BorrowedFd<'_>| -> Result<(), WriteError> { Err(Errno::NOSPC.into()) };
         let failed = |done| matches!(done, Err(WriteError::System(Errno::NOSPC)));
-        assert!(failed(create_whole(folder.as_fd(), "a", &wait, fail)));
-        assert!(failed(create_named(folder.as_fd(), "a", &wait, fail)));
+        assert!(failed(create_whole(folder.as_fd(), "a", &threads, fail)));
+        assert!(failed(create_named(folder.as_fd(), "a", &threads, fail)));
         assert!(scratch.names().is_empty());
         fs::remove_dir(&scratch.0).unwrap();
-        let gone = create_whole(folder.as_fd(), "a", &wait, fill);
+        let gone = create_whole(folder.as_fd(), "a", &threads, fill);
         assert!(matches!(gone, Err(WriteError::System(Errno::NOENT))));
-        let long = create_whole(folder.as_fd(), &"n".repeat(249), &wait, fill);
+        let long = create_whole(folder.as_fd(), &"n".repeat(249), &threads, fill);
         assert!(matches!(long, Err(WriteError::System(Errno::NAMETOOLONG))));
     }
 
@@ -165,10 +165,10 @@ mod tests {
     fn a_linked_lock_file_is_never_cut() {
         let scratch = TestFolder::new("fresh-linked");
         let folder = scratch.folder();
-        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let threads = Threads::new(1);
         fs::write(scratch.0.join("a"), b"value").unwrap();
         fs::hard_link(scratch.0.join("a"), scratch.0.join("b.__lock")).unwrap();
-        let mut lock = Lock::acquire(folder.as_fd(), "b", &wait).unwrap();
+        let mut lock = Lock::acquire(folder.as_fd(), "b", &threads).unwrap();
         assert_eq!(fs::read(scratch.0.join("a")).unwrap(), b"value");
         assert_eq!(lock.publish_new("a"), Err(Errno::EXIST));
         lock.link("c").unwrap();

@@ -17,14 +17,12 @@ use crate::files::beneath::retry;
 use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, TRIES, check_names, sync};
-use crate::files::lock::{Lock, Wait};
-use crate::files::name_threads::{RUN, carry_out, carry_out_runs};
+use crate::files::lock::Lock;
+use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
-use crate::files::pieces::{WriteError, write_pieces};
+use crate::files::write_pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
-
-/// The result for a name whose thread died.
-const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
+use crate::threads::Threads;
 
 /// The expected state of a name.
 pub(crate) enum Expect {
@@ -87,7 +85,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(root: i32, names: &'a [String], expect: Vec<Expect>, sync: bool) -> PyResult<Self> {
+    pub fn new(root: i32, names: &'a [String], expect: Vec<Expect>, sync: bool) -> PyResult<Self> {
         if names.len() != expect.len() {
             return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
         }
@@ -180,7 +178,7 @@ fn publish_one(
     number: usize,
     write_value: &WriteValue<'_>,
     state: &mut ThreadState,
-    wait: &Wait<'_>,
+    threads: &Threads,
 ) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
     let make = !matches!(expect, Expect::Is(_)); // a new folder has no file of that version
@@ -195,7 +193,7 @@ fn publish_one(
                 return Ok(changed(now));
             }
         }
-        let lock = Lock::acquire(folder, base, wait)?;
+        let lock = Lock::acquire(folder, base, threads)?;
         let old = look_up(folder, base)?;
         let before = old.as_ref().map(Version::of);
         if !expect.admits(before) {
@@ -206,7 +204,7 @@ fn publish_one(
         }
         let version = write(lock.file(), before)?;
         let answer = match expect {
-            Expect::Absent | Expect::New | Expect::Last => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
+            Expect::Absent | Expect::New | Expect::Last => publish_new(lock, folder, base, threads, version, |file| write(file, None))?,
             _ => lock.publish(base).map(|()| published(version))?,
         };
         if old.is_some() {
@@ -228,7 +226,7 @@ fn publish_new(
     mut lock: Lock<'_>,
     folder: BorrowedFd<'_>,
     base: &str,
-    wait: &Wait<'_>,
+    threads: &Threads,
     version: Version,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, WriteError>,
 ) -> Result<Answer, WriteError> {
@@ -236,7 +234,7 @@ fn publish_new(
         let created = match lock.publish_new(base) {
             Ok(()) => Some(version),
             Err(Errno::EXIST) => None,
-            Err(error) if cannot_rename(error) => create_whole(folder, base, wait, &mut write)?,
+            Err(error) if cannot_rename(error) => create_whole(folder, base, threads, &mut write)?,
             Err(error) => return Err(error.into()),
         };
         if let Some(version) = created {
@@ -249,14 +247,14 @@ fn publish_new(
     Err(Errno::AGAIN.into())
 }
 
-fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Result<Answer, WriteError> {
+fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: &Threads) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
     let erased = state.within(batch, &batch.names[number], false, |folder, base, _| {
         let now = present(folder, base)?;
         if !expect.admits(now) || (now.is_none() && !Lock::is_there(folder, base)?) {
             return Ok(changed(now));
         }
-        let lock = Lock::acquire(folder, base, wait)?;
+        let lock = Lock::acquire(folder, base, threads)?;
         let before = present(folder, base)?;
         let Some(version) = before.filter(|_| expect.admits(before)) else {
             return Ok(changed(before));
@@ -296,26 +294,20 @@ pub fn publish_files(
     let rows = Column::<3>::new(rows, "rows")?;
     let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
-    let sources = Sources { files: files.map(|files| files.get()), buffers: buffers.iter().map(Bytes::as_slice).collect() };
+    let sources = Sources::new(files.map(Bound::get), &buffers);
     let rows: &[[i64; 3]] = &rows;
-    let values = offsets.windows(2).map(|pair| {
-        let (from, to) = (usize::try_from(pair[0][0]).ok()?, usize::try_from(pair[1][0]).ok()?);
-        rows.get(from..to)
-    });
-    let values: Vec<_> = values.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
-    if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
-        return Err(wrong("rows: a blob is neither a file nor a buffer"));
-    }
+    let values = parts_of(rows, &offsets)?;
+    sources.check(rows)?;
     let write = |number: usize, file: BorrowedFd<'_>, scratch: &mut Vec<u8>| write_pieces(file, &sources, values[number], scratch);
     let others = batch.expect.len() - usize::from(matches!(batch.expect.last(), Some(Expect::Last)));
     if others >= RUN && others < names.len() || batch.expect[..others].iter().any(|expect| matches!(expect, Expect::Last)) {
         return Err(wrong("expect: only the last name of one run can be created after the others"));
     }
     if batch.expect[..others].iter().all(|expect| matches!(expect, Expect::New)) {
-        return carry_out_runs(py, threads, result.rows(), LOST, |run, state, wait| create_run(&batch, run, &write, state, wait));
+        return for_runs(py, threads, result.rows(), |run, state, threads| create_run(&batch, run, &write, state, threads));
     }
-    carry_out(py, threads, result.rows(), LOST, |number, state, wait| {
-        publish_one(&batch, number, &write, state, wait).unwrap_or_else(|error| refused(&error))
+    for_names(py, threads, result.rows(), |number, state, threads| {
+        publish_one(&batch, number, &write, state, threads).unwrap_or_else(|error| refused(&error))
     })
 }
 
@@ -331,9 +323,15 @@ pub fn erase_files(
 ) -> PyResult<()> {
     let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
-    carry_out(py, 1, result.rows(), LOST, |number, state, wait| {
-        erase_one(&batch, number, state, wait).unwrap_or_else(|error| refused(&error))
+    for_names(py, 1, result.rows(), |number, state, threads| {
+        erase_one(&batch, number, state, threads).unwrap_or_else(|error| refused(&error))
     })
+}
+
+/// The items offsets[i]..offsets[i + 1] for each i.
+pub(crate) fn parts_of<'a, T>(items: &'a [T], offsets: &[[i64; 1]]) -> PyResult<Vec<&'a [T]>> {
+    let part = |pair: &[[i64; 1]]| items.get(usize::try_from(pair[0][0]).ok()?..usize::try_from(pair[1][0]).ok()?);
+    offsets.windows(2).map(part).collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))
 }
 
 pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {

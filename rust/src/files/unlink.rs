@@ -9,7 +9,7 @@ use crate::columns::ColumnMut;
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names};
-use crate::files::name_threads::carry_out;
+use crate::files::name_threads::for_names;
 
 const REMOVED: [i64; 1] = [0];
 const ABSENT: [i64; 1] = [-1];
@@ -25,8 +25,7 @@ pub fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Boun
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    let lost = [i64::from(Errno::IO.raw_os_error())];
-    carry_out(py, 1, result.rows(), lost, |number, last, _| match unlink_one(root, &names[number], last) {
+    for_names(py, 1, result.rows(), |number, last, _| match unlink_one(root, &names[number], last) {
         Ok(()) => REMOVED,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => ABSENT,
         Err(error) => [i64::from(error.raw_os_error())],

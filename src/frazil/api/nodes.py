@@ -84,7 +84,7 @@ def create_array(
                 bytes
     fill_value  of elements that were never written: by default zero, NaT for times; None: the same, and in Zarr v2 null, which leaves it to the reader
     storage_transformers  of the registry, array side first
-    overwrite   whether an existing node is removed first
+    overwrite   whether an existing node is removed: after the first box of `data` was read; in a session, after the new array is complete
     zarr_format 3 (Zarr v3.1), 2 (Zarr v2), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
     explicit_groups  whether groups above get documents also in the draft, where they are optional
     entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`

@@ -37,7 +37,7 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.local.system_errors import read_failure
+from frazil.stores.local.system_errors import unreadable
 
 if TYPE_CHECKING:
     from frazil.metadata.types import heap as heaps
@@ -165,10 +165,7 @@ def failure(
                 chunk=chunk,
                 hint="use fewer threads or fewer bytes_in_flight (frazil.Runtime), or smaller chunks",
             )
-        reason, hint = read_failure(int(number))
-        return StoreError(
-            f"a chunk could not be read: {reason}", errno=int(number), key=key, path=path, chunk=chunk, hint=hint
-        )
+        return unreadable("a chunk could not be read", int(number), key=key, path=path, chunk=chunk)
     error = _ERRORS.get(code, ChunkDecodeError)(
         f"a chunk could not be decoded: {text}",
         key=key,

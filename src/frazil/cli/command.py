@@ -17,7 +17,7 @@ _POWERS: Final = " kmgtp"
 
 class Command(Record):
     """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does); run: takes the parsed
-    arguments."""
+    arguments; prints_json: whether it has --json"""
 
     name: str
     summary: str
@@ -25,6 +25,7 @@ class Command(Record):
     examples: tuple[tuple[str, str], ...]
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], None]
+    prints_json: bool = True
 
     def fill(self, parser: ArgumentParser) -> None:
         """Gives a new parser the arguments and texts of this command."""
@@ -32,6 +33,8 @@ class Command(Record):
         parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {effect}" for line, effect in self.examples)
         parser.formatter_class = RawDescriptionHelpFormatter
         self.add_arguments(parser)
+        if self.prints_json:
+            parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.set_defaults(run=self.run, refuse=parser.error, parser=parser)
 
 

@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from frazil.base.arrays import Values
 from frazil.metadata.json_text import Json
-from frazil.operations.window import Values
 
 _QUOTED = ',"\r\n'
 _OTHERS = 256  # numbers of dtypes that other packages register begin here; StringDType has a larger one, too

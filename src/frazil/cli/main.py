@@ -21,27 +21,13 @@ from frazil.cli.commands.write import convert, copy, export, import_, rechunk, s
 from frazil.cli.hints import with_options
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, ls.COMMAND, du.COMMAND, get.COMMAND, set_.COMMAND, view.COMMAND, checksum.COMMAND),
-    validate.COMMAND,
-    shards.COMMAND,
-    convert.COMMAND,
-    rechunk.COMMAND,
-    *(copy.COMMAND, import_.COMMAND, export.COMMAND, serve.COMMAND, cache.COMMAND, completion.COMMAND),
-    *(
-        init.COMMAND,
-        log.COMMAND,
-        diff.COMMAND,
-        branch.COMMAND,
-        tag.COMMAND,
-        show.COMMAND,
-        stats.COMMAND,
-        repo_du.COMMAND,
-        gc.COMMAND,
-        expire.COMMAND,
-        verify.COMMAND,
-        repair.COMMAND,
-    ),
+COMMANDS: Final[tuple[Command, ...]] = tuple(
+    module.COMMAND
+    for module in (
+        *(info, tree, ls, du, get, set_, view, checksum, validate, shards, convert, rechunk, copy, import_, export),
+        *(serve, cache, completion),
+        *(init, log, diff, branch, tag, show, stats, repo_du, gc, expire, verify, repair),
+    )
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "repo": (

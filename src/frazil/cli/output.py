@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import IO, Final
@@ -19,10 +19,6 @@ from frazil.metadata.json_text import Json, dump_json, spelt_out
 from frazil.stores.local.replaced_file import descriptor_of, replaced_file
 
 _ENDING: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-def add_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def print_text(text: str) -> None:
@@ -58,10 +54,6 @@ def print_checked(options: Namespace, document: Json, text: str, *, ok: bool) ->
 def _escaped(line: str) -> str:
     """A line of JSON, in which such characters occur only in strings."""
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
-
-
-def is_terminal(stream: IO[str]) -> bool:
-    return stream.isatty()
 
 
 def check_picture(options: Namespace) -> None:

@@ -82,7 +82,10 @@ ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     **{
         f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2]}": LATE[name]
         for kind, names in (
-            ("array_to_bytes", ("bitround", "zfp", "numcodecs.pcodec", "numcodecs.zfpy")),
+            (
+                "array_to_bytes",
+                ("bitround", "zfp", "numcodecs.pcodec", "numcodecs.zfpy", "zarrs.vlen", "zarrs.vlen_v2"),
+            ),
             ("array_to_array", ("bitround", "zarrs.squeeze")),
             ("bytes_to_bytes", ("zarrs.gdeflate", "numcodecs.fletcher32", "numcodecs.bz2")),
         )

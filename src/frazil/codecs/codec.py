@@ -7,11 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, cast
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.extension_guard import ExtensionCall
@@ -19,12 +20,13 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.metadata.types.heap import Heap
 
-Array: TypeAlias = "NDArray[np.generic]"
+Array: TypeAlias = "Values"
 NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
+
+
+_VIEWS: Final = (TEXT_VIEW, BYTES_VIEW, OBJECT_VIEW)
 
 
 class ChunkSpec(Record):
@@ -42,7 +44,13 @@ class ChunkSpec(Record):
     @property
     def views(self) -> bool:
         """Whether its elements are views of text, bytes or objects of any length."""
-        return self.dtype in (TEXT_VIEW, BYTES_VIEW, OBJECT_VIEW)
+        return self.dtype in _VIEWS
+
+    @property
+    def has_views(self) -> bool:
+        """Whether its elements are, or have, such views, as those of optional text."""
+        optional = self.dtype.fields if "value" in (self.dtype.names or ()) else None
+        return self.views or (optional is not None and optional["value"][0] in _VIEWS)
 
     @property
     def nbytes(self) -> int:

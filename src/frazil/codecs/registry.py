@@ -118,16 +118,18 @@ class Registry(Value, excluded=("compiled",)):
     def with_memory_layout(self, uri: str, layout: MemoryLayout) -> Registry:
         """With one more memory layout for documents of the draft of 2022: from (its entry, the shape of a chunk) to the array-to-array codecs that
         convert a chunk to it."""
-        return self._with(draft=self.draft.with_memory_layout(uri, layout))
+        return self._with(draft=self.draft._replace(memory_layouts=((uri, layout), *self.draft.memory_layouts)))
 
     def with_array_extension(self, uri: str, extension: ArrayExtension) -> Registry:
         """With one more generic extension of arrays for documents of the draft of 2022: from (its entry, the metadata without it) to the metadata with it.
         Only the shape and attributes of an array are written later."""
-        return self._with(draft=self.draft.with_array_extension(uri, extension))
+        return self._with(draft=self.draft._replace(array_extensions=((uri, extension), *self.draft.array_extensions)))
 
     def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> Registry:
         """With one more encoding of the documents of nodes for hierarchies of the draft of 2022: from its entry to a MetadataEncoding."""
-        return self._with(draft=self.draft.with_metadata_encoding(uri, encoding))
+        return self._with(
+            draft=self.draft._replace(metadata_encodings=((uri, encoding), *self.draft.metadata_encodings))
+        )
 
     def with_hierarchy_extension(self, uri: str, extension: StorageTransformer) -> Registry:
         """With one more generic extension of hierarchies of the draft of 2022: from (its entry, the store) to the store to use for all keys except
@@ -176,9 +178,9 @@ class Registry(Value, excluded=("compiled",)):
 
     def transformer(self, extension: Extension, path: str) -> StorageTransformer:
         """The storage transformer of an entry; UnknownExtensionError if none has its name."""
-        for name, transformer in self.storage_transformers:
-            if name == extension.name:
-                return transformer
+        transformer = look_up(self.storage_transformers, extension.name)
+        if transformer is not None:
+            return transformer
         names = ", ".join(name for name, _ in self.storage_transformers) or "none"
         raise UnknownExtensionError(
             f"the storage transformer {found(extension.name)} is not registered (registered: {names})",

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Octets
 from frazil.errors import FormatError, InvalidInputError
 
 ObjectId: TypeAlias = bytes
@@ -47,7 +47,7 @@ def decode_id(text: str, key: str | None = None) -> ObjectId:
     return (int(text.translate(_DIGITS), 32) >> 4).to_bytes(ID_BYTES, "big")
 
 
-def encode_ids(values: NDArray[np.uint8]) -> list[str]:
+def encode_ids(values: Octets) -> list[str]:
     """The texts of uint8[n, 12], as from encode_id."""
     bits = np.zeros((len(values), ID_CHARACTERS * 5), np.uint8)
     bits[:, : ID_BYTES * 8] = np.unpackbits(values, axis=1)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId
@@ -166,7 +166,7 @@ class StoredNodes:
         """The highest id of all nodes, or 0."""
         return 0
 
-    def unequal(self, other: StoredNodes, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def unequal(self, other: StoredNodes, pairs: Columns) -> Flags:
         """bool[n]: for int64[n, 2], entries here and in other nodes of the same format: whether they may differ. No node is decoded."""
         return np.ones(len(pairs), np.bool_)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from frazil.base.arrays import Columns, Flags
-from frazil.indexing.axes import Axis, AxisEntries, Shards, plan_axis, spread
+from frazil.indexing.axes import Axis, AxisEntries, Shards, offsets_of, plan_axis, spread
 from frazil.indexing.selection import BoxSelection
 
 _Ranges = tuple[tuple[int, int], ...]
@@ -163,9 +163,7 @@ class BoxBatch:
         else:
             ordinals = ordinals[rows]
         index, counts = _expand(ordinals, [axis.starts for axis in self.axes], before)
-        offsets = np.zeros(rows.size + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        return BoxChunks(self.axes, (index, entries, runs), rows, offsets)
+        return BoxChunks(self.axes, (index, entries, runs), rows, offsets_of(counts))
 
     def _columns(self) -> tuple[Columns, Columns, list[int]]:
         """Entries and runs of all axes, one after the other, and the number of entries before those of each axis."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.base.arrays import Columns, Flags
 from frazil.errors import SelectionError
-from frazil.indexing.axes import spread
+from frazil.indexing.axes import offsets_of, spread
 from frazil.indexing.selection import PointSelection
 
 _LARGEST = 2**63 - 1
@@ -76,7 +76,7 @@ class PointChunks:
         counts = np.diff(first)[full]
         positions = points[spread(first[full], counts), 0]
         positions = positions[np.lexsort((positions, np.repeat(full, counts)))]
-        begin = _before(counts)[:-1]
+        begin = offsets_of(counts)[:-1]
         another = np.append(True, positions[1:] != positions[:-1])
         another[begin] = True
         whole[full] = np.add.reduceat(another, begin, dtype=np.int64) == elements[full]
@@ -122,7 +122,7 @@ class PointBatch:
         begin = plan.first[numbers]
         of_chunk = plan.first[numbers + 1] - begin
         points = plan.points[spread(begin, of_chunk)]
-        return PointChunks(plan, plan.chunks[numbers], (_before(of_chunk), points), rows, _before(counts))
+        return PointChunks(plan, plan.chunks[numbers], (offsets_of(of_chunk), points), rows, offsets_of(counts))
 
     def kernel_columns(self, rows: Columns | None) -> tuple[Columns, Columns, Columns, Columns, Columns]:
         """As BoxBatch.kernel_columns: shards, offsets, chunks, first, points."""
@@ -174,6 +174,8 @@ class PointPlan:
         positions: Columns | None = None,
     ) -> None:
         """positions: of the points in the result; None: 0, 1, 2, ..."""
+        if math.prod(chunk_extents) > _LARGEST:
+            raise SelectionError(f"no point can be numbered in a chunk of shape {chunk_extents}")
         self.shape = selection.shape
         self.full_extents = chunk_extents
         self.chunk_extents = tuple(
@@ -221,8 +223,6 @@ def point_plan(
 ) -> PointPlan:
     """Extents as in box_plan. SelectionError where a chunk has more than 2**63 - 1 elements."""
     extents = tuple(shard_extents) if shard_extents is not None else (1,) * len(selection.shape)
-    if math.prod(chunk_extents) > _LARGEST:
-        raise SelectionError(f"no point can be numbered in a chunk of shape {tuple(chunk_extents)}")
     return PointPlan(selection, tuple(chunk_extents), extents)
 
 
@@ -271,10 +271,3 @@ def _sorted(count: int, shards: list[Columns], chunks: list[Columns], sharded: b
 
 def _columns(columns: list[Columns], rows: Columns) -> Columns:
     return np.stack([column[rows] for column in columns], axis=1) if columns else np.empty((rows.size, 0), np.int64)
-
-
-def _before(counts: Columns) -> Columns:
-    """0, followed by the sums of counts up to each."""
-    offsets = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return offsets

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
 
 import numpy as np
 
 from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
-from frazil.errors import SelectionError
 from frazil.indexing.axes import Axis, IndexAxis, plan_axis
 from frazil.indexing.box import BoxPlan
 from frazil.indexing.points import PointPlan
@@ -90,10 +88,10 @@ def _counts(shape: tuple[int, ...], axes: Sequence[GridAxis]) -> tuple[int, ...]
 
 def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
     """The extents of the chunks that are touched along an axis, each with the selection in these chunks."""
-    if axis.starts is None:
-        return [(axis.step, plan_axis(selection, axis.length, axis.inner_chunk or axis.step))] if selection.size else []
     if not selection.size:
         return []
+    if axis.starts is None:
+        return [(axis.step, plan_axis(selection, axis.length, axis.inner_chunk or axis.step))]
     if selection.indices is None:
         return _run_axes(selection, axis, axis.starts)
     extents, elements = axis.regular(selection.indices)
@@ -146,8 +144,6 @@ def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterato
     for number, extents in enumerate(shapes.tolist()):
         shape, positions = tuple(extents), np.flatnonzero(kind.reshape(-1) == number)
         inner_chunk = tuple(axis.inner_chunk or extent for axis, extent in zip(axes, shape, strict=True))
-        if prod(inner_chunk) > 2**63 - 1:
-            raise SelectionError(f"no point can be numbered in a chunk of shape {inner_chunk}")
         lengths = tuple(axis.regular_length(extent) for axis, extent in zip(axes, shape, strict=True))
         coordinates = tuple(elements[positions] for _, elements in both)
         part = PointSelection(lengths, coordinates, len(positions), (len(positions),))

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from frazil.base.arrays import Columns
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
 
 T = TypeVar("T")
@@ -85,7 +83,7 @@ class CheckedKeys:
         with self._call as call:
             return _checked_key(call, self.keys.encode_one(coordinates, prefix), prefix)
 
-    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+    def encode_all(self, coordinates: Columns, prefix: str = "") -> list[str]:
         with self._call as call:
             keys: object = self.keys.encode_all(coordinates, prefix)
             if not isinstance(keys, list) or len(keys) != len(coordinates):

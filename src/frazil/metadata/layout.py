@@ -87,9 +87,9 @@ class Layout(Value, ABC):
         """The key of the copies of the documents below a group; None if they are in its document."""
         return None
 
-    @abstractmethod
     def documents_prefix(self, path: str) -> str:
-        """The prefix of all documents of nodes below this one."""
+        """The prefix of all documents of nodes below this one. By default that of the chunks."""
+        return self.data_prefix(path)
 
     @abstractmethod
     def data_prefix(self, path: str) -> str:

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, shown
-from frazil.operations.window import Values, Window
+from frazil.operations.window import Window
 
 _TILE_BYTES: Final = 2**25
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
+from frazil.base.arrays import Values
 from frazil.base.threads import Threads
 from frazil.errors import InvalidInputError
 from frazil.operations.array_source import open_source, with_limit
 from frazil.operations.slabs import Slab, SlabPlan, plan_slabs, read_slabs
-from frazil.operations.window import Values
 from frazil.runtime import Runtime
 from frazil.stores.locations import Location
 

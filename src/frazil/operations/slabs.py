@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.base.threads import Threads
-from frazil.operations.window import Values
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
 _TEXT_PIECE: Final = 2**20  # planned bytes of text that are read at once; at least one row of chunks

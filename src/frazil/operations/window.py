@@ -10,13 +10,12 @@ from math import prod
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil.array.array import Array
+from frazil.base.arrays import Columns, Values
 from frazil.base.record import Record
 from frazil.indexing import orthogonal
 
-Values = NDArray[np.generic]
 Picks = range | tuple[int, ...]  # elements along one dimension, in the order of the result
 
 
@@ -25,7 +24,7 @@ class Source(Protocol):
 
     dtype: np.dtype[np.generic]
 
-    def __getitem__(self, selection: tuple[slice | NDArray[np.int64], ...]) -> Values: ...
+    def __getitem__(self, selection: tuple[slice | Columns, ...]) -> Values: ...
 
 
 class Window(Record):
@@ -144,7 +143,7 @@ def window(array: Array, selection: tuple[object, ...] = (...,)) -> Window:
     return Window(array, tuple(picks), kept_axes)
 
 
-def _index(picks: Picks) -> slice | NDArray[np.int64]:
+def _index(picks: Picks) -> slice | Columns:
     if not picks:
         return slice(0, 0)
     if isinstance(picks, range):

@@ -93,9 +93,9 @@ class StoreReadingTests(StoreTestBase):
         assert store.get_partial_values(ranges[::-1]) == [b"o", None, b"se", b"irst", b"se"]
 
     def test_partial_values_of_many_keys(self) -> None:
-        store = self.filled_with({f"k/{i}": b"%d" % i for i in range(300)})
-        ranges = [(f"k/{i}", (0, None)) for i in range(300)] + [("k/7", (-1, None)), ("none", (0, 1))]
-        assert store.get_partial_values(ranges) == [b"%d" % i for i in range(300)] + [b"7", None]
+        store = self.filled_with({f"k/{i}": b"%d" % i for i in range(100)})
+        ranges = [(f"k/{i}", (0, None)) for i in range(100)] + [("k/7", (-1, None)), ("none", (0, 1))]
+        assert store.get_partial_values(ranges) == [b"%d" % i for i in range(100)] + [b"7", None]
 
     def test_bad_ranges(self) -> None:
         store = self.filled(a=b"0123")

@@ -148,14 +148,52 @@ def opened(group: frazil.Group, path: str) -> frazil.Array:
     return array
 
 
-@pytest.mark.parametrize("where", ["folder", "memory", "session"])
+@pytest.mark.parametrize("path", ["x", "x/below"])
+def test_a_node_of_a_session_stays_until_its_replacement_is_complete(path: str) -> None:
+    def fails() -> Iterator[np.ndarray]:
+        yield from (np.ones((10, 50), np.int64) for _ in range(5))
+        raise KeyError("the source is gone")
+
+    session = frazil.Repository.create(MemoryStore(), runtime=Runtime(bytes_in_flight=1)).writable_session()
+    session.root.create_array("x/below", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    before = session.diff()
+    with pytest.raises(KeyError, match="the source is gone"):
+        session.root.create_array(path, data=fails(), shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
+    assert session.diff() == before
+    data = (np.full((10, 50), 7) for _ in range(6))
+    new = session.root.create_array(path, data=data, shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
+    assert new.path == path
+    assert (new[...] == 7).all()
+    assert (opened(session.root, path)[...] == 7).all()
+    assert "new-" not in str(session.diff())
+    session.commit("replaced")
+
+
+@pytest.mark.parametrize("how", ["create_array", "item", "save", "open"])
+def test_the_first_block_is_read_before_a_node_is_removed(how: str, tmp_path: Path) -> None:
+    class Unreadable(Elsewhere):
+        def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+            raise KeyError("the source is gone")
+
+    group = frazil.create_group(tmp_path / "h")
+    group.create_array("x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    data = Unreadable(VALUES)
+    with pytest.raises(KeyError, match="the source is gone"):
+        if how == "create_array":
+            group.create_array("x", data=data, overwrite=True)
+        elif how == "item":
+            group["x"] = data  # type: ignore[assignment]
+        elif how == "save":
+            frazil.save(tmp_path / "h" / "x", data)
+        else:
+            frazil.open_array(tmp_path / "h" / "x", "w", data=data)
+    np.testing.assert_array_equal(opened(group, "x")[...], VALUES)
+
+
+@pytest.mark.parametrize("where", ["folder", "memory"])
 @pytest.mark.parametrize("kind", ["array", "view", "dask", "other handle"])
 def test_data_that_overwriting_would_remove_is_refused(where: str, kind: str, tmp_path: Path) -> None:
-    group: frazil.Group
-    if where == "session":
-        group = frazil.Repository.create(MemoryStore()).writable_session("main").root
-    else:
-        group = frazil.create_group(MemoryStore() if where == "memory" else tmp_path / "h")
+    group = frazil.create_group(MemoryStore() if where == "memory" else tmp_path / "h")
     group.create_array("x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
     for path in ("x", "above/x"):
         if path != "x":

@@ -81,7 +81,7 @@ OUTCOMES["group with members"] = OUTCOMES["group"]
 @pytest.mark.parametrize("door", ["array", "group"])
 @pytest.mark.parametrize("mode", ["r", "r+", "a", "w", "w-"])
 @pytest.mark.parametrize("there", list(OUTCOMES))
-def test_doors(dialect: int | str, door: str, mode: str, there: str) -> None:
+def test_each_function_opens_creates_or_refuses_by_mode(dialect: int | str, door: str, mode: str, there: str) -> None:
     store = with_a(dialect, there)
     before = contents(store)
     expected = OUTCOMES[there][mode][door == "group"]

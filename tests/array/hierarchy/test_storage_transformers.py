@@ -69,7 +69,7 @@ def layers(store: object) -> list[int]:
 
 
 @DIALECTS
-def test_without_any_it_is_the_store_itself(dialect: str) -> None:
+def test_without_transformers_the_store_is_not_wrapped(dialect: str) -> None:
     location, metadata = stored_array([], dialect)
     assert transformed(location, metadata) is location.store
     location, metadata = stored_array([sharding(2), sharding(2)], dialect)
@@ -79,7 +79,7 @@ def test_without_any_it_is_the_store_itself(dialect: str) -> None:
 
 @DIALECTS
 @pytest.mark.rule("D79")
-def test_the_order(dialect: str) -> None:
+def test_transformers_are_stacked_in_the_order_of_the_document_above_those_of_the_user(dialect: str) -> None:
     location, metadata = stored_array([foreign(1), foreign(2)], dialect)
     assert layers(transformed(location, metadata)) == [1, 2]
     user: tuple[Callable[[Store], Store], ...] = (
@@ -123,7 +123,9 @@ def test_behind_a_foreign_one_shards_run_as_a_store(
 @DIALECTS
 @pytest.mark.rule("X26")
 @pytest.mark.parametrize("counts", [(), (1,)])
-def test_without_dimensions(dialect: str, counts: tuple[int, ...]) -> None:
+def test_arrays_without_dimensions_are_written_and_read_through_transformers(
+    dialect: str, counts: tuple[int, ...]
+) -> None:
     location, _ = stored_array([foreign(1), sharding(*counts)], dialect, rank=0)
     array = frazil.open_array(location.store, "r+", registry=REGISTRY)
     array[...] = 7

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.pairs import pairs
 
 import frazil
 from frazil.errors import ConflictError, FrazilError, NotFoundError, StoreError
@@ -16,6 +17,7 @@ from frazil.stores.values import Capabilities
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowStore
 
 SHAPE = (20, 20)
+LAYOUTS = {"chunks": {"chunks": (5, 5)}, "shards": {"chunks": (5, 5), "shards": (10, 10)}, "one": {"chunks": (20, 20)}}
 Write = Callable[[frazil.Array], object]
 WRITES: dict[str, Write] = {
     "one element": lambda array: array.__setitem__((0, 0), 5),
@@ -45,15 +47,11 @@ def contents(store: Store) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
-@pytest.mark.parametrize("name", list(WRITES))
-@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used before"])
 @pytest.mark.parametrize(
-    "layout", [{"chunks": (5, 5)}, {"chunks": (5, 5), "shards": (10, 10)}], ids=["chunks", "shards"]
+    ("store", "layout", "used", "name"), pairs(STORES, ["chunks", "shards"], [False, True], WRITES), indirect=["store"]
 )
-def test_a_write_to_an_array_that_was_replaced_is_refused(
-    store: Store, layout: dict[str, object], used: bool, name: str
-) -> None:
-    old = frazil.create_array(store, shape=SHAPE, dtype="i4", **layout)  # type: ignore[arg-type]
+def test_a_write_to_an_array_that_was_replaced_is_refused(store: Store, layout: str, used: bool, name: str) -> None:
+    old = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
     if used:
         old[...] = 1
         old[0, 0] = 1
@@ -83,7 +81,7 @@ def test_a_write_to_an_array_that_was_removed_is_refused(store: Store, name: str
 
 
 @pytest.mark.parametrize("zarr_format", [3, "draft", "draft-2021"])
-def test_in_every_dialect(zarr_format: int | str) -> None:
+def test_a_write_after_a_replacement_conflicts_in_every_dialect(zarr_format: int | str) -> None:
     store = MemoryStore()
     old = frazil.create_array(store, shape=(8,), dtype="i4", chunks=(4,), zarr_format=zarr_format)
     old[:] = 1
@@ -194,7 +192,6 @@ def test_pickled_handles_look_too() -> None:
 
 # --- arrays that became smaller -------------------------------------------------------------------------------------------------------------
 
-LAYOUTS = {"chunks": {"chunks": (5, 5)}, "shards": {"chunks": (5, 5), "shards": (10, 10)}, "one": {"chunks": (20, 20)}}
 BEYOND: dict[str, Write] = {
     "one element": lambda array: array.__setitem__((17, 3), 5),
     "one chunk": lambda array: array.__setitem__((slice(15, 20), slice(0, 5)), 5),
@@ -219,9 +216,9 @@ INSIDE: dict[str, Write] = {
 }
 
 
-@pytest.mark.parametrize("name", list(BEYOND))
-@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used before"])
-@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize(
+    ("store", "layout", "used", "name"), pairs(STORES, LAYOUTS, [False, True], BEYOND), indirect=["store"]
+)
 def test_a_write_beyond_the_end_of_an_array_that_became_smaller_is_refused(
     store: Store, layout: str, used: bool, name: str
 ) -> None:
@@ -242,8 +239,7 @@ def test_a_write_beyond_the_end_of_an_array_that_became_smaller_is_refused(
     assert name == "fill values" or (old[12:] == 5).any(), "where it has grown again it may write"
 
 
-@pytest.mark.parametrize("name", list(INSIDE))
-@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize(("store", "layout", "name"), pairs(STORES, LAYOUTS, INSIDE), indirect=["store"])
 def test_a_write_inside_of_an_array_that_became_smaller_brings_nothing_back(
     store: Store, layout: str, name: str
 ) -> None:
@@ -258,9 +254,7 @@ def test_a_write_inside_of_an_array_that_became_smaller_brings_nothing_back(
     assert (other[:12] == 5).any() == (not name.startswith("no"))
 
 
-@pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("name", list(BEYOND))
-@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize(("layout", "name", "moved"), pairs(LAYOUTS, BEYOND, [False, True]))
 def test_in_a_session_other_handles_know_that_an_array_became_smaller(layout: str, name: str, moved: bool) -> None:
     root = frazil.Repository.create(MemoryStore()).writable_session("main").root
     old = root.create_array("a", shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
+from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -198,3 +201,25 @@ def test_object_arrays_without_a_codec_are_refused() -> None:
         with pytest.raises(InvalidInputError):
             array[:1] = objects(value)
     assert store.list() == before
+
+
+@pytest.mark.parametrize("dtype", [str, "string", object])
+@pytest.mark.parametrize("name", ["filters", "object_codec"])
+def test_text_may_name_its_codec(dtype: object, name: str) -> None:
+    """As scripts of zarr-python do, which refused text with a data type."""
+    codec = numcodecs.VLenUTF8()
+    arguments: dict[str, Any] = {name: [codec] if name == "filters" else codec}
+    array = frazil.create_array(MemoryStore(), shape=(3,), dtype=dtype, zarr_format=2, **arguments)
+    array[:] = np.array(["a", "", "ccc"], object)
+    assert list(array[:]) == ["a", "", "ccc"]
+    assert array.metadata.data_type.name == "string"
+
+
+@pytest.mark.parametrize(
+    ("codec", "elements"), [(numcodecs.VLenArray("i4"), "arrays of int32"), (numcodecs.JSON(), "objects")]
+)
+def test_elements_that_only_zarr_v2_has(codec: object, elements: str, tmp_path: Path) -> None:
+    """The error was about the letters of the name of an extension."""
+    frazil.create_array(tmp_path / "a", shape=2, dtype=object, object_codec=codec, zarr_format=2)
+    with pytest.raises(MetadataError, match=f"Zarr v3 has no data type for elements that are {elements}"):
+        frazil.rechunk(tmp_path / "a", tmp_path / "b", chunks=(2,))

@@ -86,7 +86,9 @@ def test_a_batch_is_one_call(tmp_path: Path, calls: list[int]) -> None:
     assert len(calls) > 16, "a part of a shard at a time"
 
 
-def test_in_a_repository(tmp_path: Path, calls: list[int]) -> None:
+def test_the_kernel_reads_chunk_files_packs_and_pending_chunks_of_a_repository(
+    tmp_path: Path, calls: list[int]
+) -> None:
     """Chunks in chunk files, in packs, in memory, and missing ones."""
     data = np.random.default_rng(1).integers(0, 2**16, (64, 64), np.uint16)
     data[16:32] = 0

@@ -261,7 +261,7 @@ def test_transposed_inner_chunks_and_a_codec_around_the_shard(tmp_path: Path) ->
         assert (array[32:, :32] == expected[32:, :32]).all()
 
 
-def test_in_the_order_of_writing(tmp_path: Path) -> None:
+def test_inner_chunks_are_stored_in_the_order_of_writing(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shape=(32, 32), dtype="int32", chunks=(8, 8), shards=(32, 32), codecs=[])
     places = list(product(range(4), range(4)))[::-1]
     with array.shard_writer((0, 0)) as writer:

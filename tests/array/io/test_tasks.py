@@ -103,7 +103,7 @@ def test_shards_in_shards_and_within_other_codecs_come_at_once(codecs: list[Code
     assert (array[...] == DATA).all()
 
 
-def test_in_a_repository() -> None:
+def test_tasks_in_a_repository_read_within_the_budget() -> None:
     inner = MemoryStore()
     with frazil.Repository.create(inner).transaction(message="data") as root:
         root.create_array("x", data=DATA, chunks=SHARD // 8, shards=SHARD, codecs=[])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pairs import pairs
 
 import frazil
 from frazil import _kernel
@@ -66,9 +67,9 @@ def committed(_: Path) -> frazil.Group:
     return repo.writable_session("main").root
 
 
-@pytest.mark.parametrize("write", list(WRITES))
-@pytest.mark.parametrize("layout", list(LAYOUTS))
-@pytest.mark.parametrize("make", [memory, local, remote, session, committed])
+@pytest.mark.parametrize(
+    ("make", "layout", "write"), pairs([memory, local, remote, session, committed], LAYOUTS, WRITES)
+)
 def test_rows_that_others_appended_stay(
     make: Callable[[Path], frazil.Group], layout: str, write: str, tmp_path: Path
 ) -> None:

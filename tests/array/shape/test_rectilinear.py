@@ -138,7 +138,7 @@ def test_blocks_and_counts(both: tuple[frazil.Array, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("shards", [None, [[4, 6, 2], 6]])
-def test_on_disk(tmp_path: Path, shards: object) -> None:
+def test_rectilinear_arrays_on_disk_are_written_and_read(tmp_path: Path, shards: object) -> None:
     chunks = [2, 3] if shards else [[4, 6, 2], [3, 9]]
     array = frazil.create_array(tmp_path / "a", shape=(11, 12), dtype="f8", chunks=chunks, shards=shards)  # type: ignore[arg-type]
     values = np.random.default_rng(1).random((11, 12))

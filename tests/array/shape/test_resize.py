@@ -140,7 +140,7 @@ def test_an_array_without_dimensions() -> None:
     assert array[()] == 3
 
 
-def test_another_array_in_its_place() -> None:
+def test_a_handle_does_not_change_another_array_that_replaced_its_own() -> None:
     """A handle does not write chunks of one layout into an array of another layout."""
     store = MemoryStore()
     old = frazil.create_array(store, shape=(8,), dtype="i4", chunks=(2,))

@@ -41,7 +41,7 @@ def data_type(dtype: object) -> DataType:
         ('{"a": 3, "b": 0.5}', [("a", "i2"), ("b", "f4")], np.array((3, 0.5), [("a", "i2"), ("b", "f4")])[()]),
     ],
 )
-def test_words(text: str, dtype: object, value: np.generic) -> None:
+def test_text_of_a_value_is_parsed_as_the_data_type(text: str, dtype: object, value: np.generic) -> None:
     made = parse_value(text, data_type(dtype))
     assert made.shape == ()
     assert made.tobytes() == np.asarray(value, made.dtype).tobytes()

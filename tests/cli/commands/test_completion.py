@@ -85,7 +85,7 @@ def test_words_that_a_shell_takes_for_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scripts_of_other_shells_are_valid(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If the shell is installed, it reads the script."""
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out

@@ -35,7 +35,7 @@ def serving(*arguments: str, signal_to_end: int = signal.SIGINT, ends: int = 0) 
             assert url.startswith("http://127.0.0.1:"), process.communicate()
             yield url
             process.send_signal(signal_to_end)
-            assert process.communicate(timeout=20) == ("", "")
+            assert process.communicate(timeout=60) == ("", "")
             assert process.returncode == ends
         finally:
             process.kill()
@@ -150,7 +150,7 @@ def test_a_bucket_is_served(s3: S3, workdir: Path, monkeypatch: pytest.MonkeyPat
         assert s3.secret not in done.stderr
 
 
-def test_its_end_by_another_signal(workdir: Path) -> None:
+def test_the_server_ends_at_sigterm(workdir: Path) -> None:
     with serving("sea.zarr", "--port", "0", signal_to_end=signal.SIGTERM, ends=-signal.SIGTERM) as url:
         assert shape(url + "zarr.json") == [600, 700]
 

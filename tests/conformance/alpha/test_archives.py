@@ -155,7 +155,7 @@ def test_a_virtual_chunk_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array[5:, :], np.full((5, 10), 42, "f4"))
 
 
-def test_its_virtual_chunk_is_read_from_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_virtual_chunks_of_the_first_archive_are_read_from_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     """The location in the manifest: with credentials of the environment, and with those of a store."""
     s3._make("testbucket")
     bucket = s3.store("testbucket")
@@ -183,7 +183,7 @@ def test_its_virtual_chunk_is_read_from_a_bucket(s3: S3, monkeypatch: pytest.Mon
         assert (caught.value.key, caught.value.chunk) == ("s3://testbucket/path/to/python/chunk-1", (0, 0))
 
 
-def test_the_first_is_continued(first: frazil.Repository) -> None:
+def test_the_first_archive_is_continued_by_new_commits(first: frazil.Repository) -> None:
     with first.transaction("my-branch", message="seventh") as root:
         root["group1/small_chunks"][4] = 1
         root["group1/big_chunks"][9, 9] = 0
@@ -215,7 +215,7 @@ def test_branches_and_tags_of_the_varied() -> None:
 
 @pytest.mark.rule("I217", "I289")
 @pytest.mark.parametrize("snapshot", VARIED_IDS)
-def test_every_array_of_the_varied(snapshot: str) -> None:
+def test_every_array_of_the_varied_archive_is_read(snapshot: str) -> None:
     session = varied().readonly_session(snapshot=snapshot)
     arrays = expected()["expected"][snapshot]
     assert len(arrays) > 30

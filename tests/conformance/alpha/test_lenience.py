@@ -459,7 +459,7 @@ def test_foreign_files_in_a_branch(name: str) -> None:
     assert Library(made.store).checkout("main").ancestry()[0] == "ours"
 
 
-def test_other_files_beside() -> None:
+def test_unknown_files_beside_a_repository_are_ignored() -> None:
     made = Made()
     for key in (
         "transactions/PGFG33J5SJNP38N7NFV0",

@@ -201,7 +201,7 @@ def chunks(store: MemoryStore) -> list[str]:
 @pytest.mark.rule("I174", "I177", "I333")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("creator", ["frazil", "library"])
-def test_by_turns(creator: str, seed: int) -> None:
+def test_commits_of_the_library_and_frazil_alternate(creator: str, seed: int) -> None:
     """With the defect of the library: it is harmless as long as each of its commits is followed by one of ours."""
     store = MemoryStore()
     repo = compatible(store) if creator == "frazil" else None

@@ -257,7 +257,7 @@ def test_the_branch_file_is_created_if_absent(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("I174", "I175", "I176", "I177")
-def test_commits_are_counted_on() -> None:
+def test_numbers_of_branch_files_descend_with_each_commit() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     names = ["ZZZZZZZZ"]

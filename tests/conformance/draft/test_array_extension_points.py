@@ -435,7 +435,7 @@ def test_wrong_results_of_storage_transformers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("zarr_format", ["draft", "draft-2021"])
-def test_all_of_them_at_once(zarr_format: str) -> None:
+def test_all_extension_points_work_together(zarr_format: str) -> None:
     root = frazil.create_group(MemoryStore(), zarr_format=zarr_format, path="in/here", registry=REGISTRY)
     requested = {"extensions": [NAMED], "chunk_grid": TILED, "chunk_memory_layout": Z_ORDER}
     array = pickle.loads(pickle.dumps(root)).create_array(

@@ -94,7 +94,7 @@ def test_names_of_chunks(separator: str, name: str) -> None:
 
 
 @pytest.mark.rule("D22", "X25")
-def test_without_dimensions() -> None:
+def test_both_keys_of_arrays_without_dimensions_are_read() -> None:
     assert opened(one(array([], []), {"c": b"\7"}))[()] == 7
     assert opened(one(array([], []), {"c0": b"\7"}))[()] == 7
     assert opened(one(array([], []), {"c": b"\6", "c0": b"\7"}))[()] == 6

@@ -60,7 +60,7 @@ def _shards(chunks: tuple[int, ...], per_shard: tuple[int, ...] | None) -> tuple
     return tuple(chunk * count for chunk, count in zip(chunks, per_shard, strict=False))
 
 
-def test_all_are_there(unpacked: Path) -> None:
+def test_the_fixtures_have_all_arrays_and_groups(unpacked: Path) -> None:
     for kind, (arrays, groups) in COUNTS.items():
         manifest = json.loads((unpacked / kind / "manifest.json").read_text())
         assert (len(manifest["arrays"]), len(manifest["groups"])) == (arrays, groups)
@@ -97,7 +97,7 @@ def written(root: frazil.Array | frazil.Group, fixture: Fixture) -> dict[str, np
 
 
 @pytest.mark.rule("D93", "D85", "X6", "Z7", "Z10")
-def test_every_array_is_written(fixture: Fixture, tmp_path: Path) -> None:
+def test_every_array_of_the_fixtures_is_written_and_read_back(fixture: Fixture, tmp_path: Path) -> None:
     """The other elements, attributes and members stay; zarr-python 2.18 reads the older dialect."""
     shutil.copytree(fixture.folder, tmp_path / "h.zr3")
     expected = written(frazil.open(tmp_path / "h.zr3", mode="r+"), fixture)

@@ -382,7 +382,7 @@ class Unlistable(WrappedStore):
 
 
 @pytest.mark.rule("D76")
-def test_without_listings() -> None:
+def test_stores_without_listings_open_nodes_and_refuse_listings() -> None:
     store = Unlistable(tree())
     assert frazil.open_array(store, path="foo/baz/qux")[...].tolist() == [0, 0, 1, 2]
     assert dict(frazil.open_group(store, path="foo/bar").attrs) == GROUP["attributes"]

@@ -308,7 +308,7 @@ def test_fill_values() -> None:
 
 
 @pytest.mark.rule("Z9", "X25")
-def test_without_dimensions() -> None:
+def test_both_keys_of_older_arrays_without_dimensions_are_read() -> None:
     assert opened(old(array([], []), {"c0": b"\7"}))[()] == 7
     assert opened(old(array([], []), {"c": b"\7"}))[()] == 7
     store = old_array(7, "u1", codecs=[])

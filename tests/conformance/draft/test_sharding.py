@@ -181,7 +181,7 @@ def test_any_order_with_any_gaps(order: list[int], left_out: set[int], gap: byte
 
 
 @pytest.mark.rule("D88")
-def test_any_strategy_of_writing() -> None:
+def test_shards_with_unused_bytes_appended_chunks_or_a_surrounding_format_are_read() -> None:
     """Fixed slots with unused bytes, chunks appended after an old index, and a surrounding format."""
     slots = b"".join(value + bytes(4) for value in (chunk(1), chunk(2), chunk(3), chunk(4)))
     fixed = slots + index([(0, 4), (8, 4), (16, 4), (24, 4)])

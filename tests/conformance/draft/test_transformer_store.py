@@ -109,7 +109,7 @@ def test_the_index_of_64_chunks_has_1024_bytes() -> None:
 
 @pytest.mark.rule("X26", "Z11")
 @pytest.mark.parametrize(("counts", "key"), [([], "c"), ([1], "c"), ([], "c0"), ([1], "c0")])
-def test_without_dimensions(counts: list[int], key: str) -> None:
+def test_shards_without_dimensions_have_one_key(counts: list[int], key: str) -> None:
     inner = MemoryStore()
     store = ShardingStore(inner, "d/", DraftKeys(), counts, grid_shape=())
     store.set(f"d/{key}", b"the only chunk")
@@ -284,7 +284,7 @@ def test_list_dir_of_three_dimensions() -> None:
 
 @pytest.mark.rule("X18")
 @pytest.mark.parametrize("entry", [(EMPTY[0], 4), (0, EMPTY[0])])
-def test_half_an_empty_entry(entry: tuple[int, int]) -> None:
+def test_an_index_entry_that_is_half_empty_is_an_error(entry: tuple[int, int]) -> None:
     inner = MemoryStore()
     inner.set(f"{D}c0/0", b"abcd" + index([(0, 4), entry, EMPTY, EMPTY]))
     with pytest.raises(FormatError, match="half empty") as caught:
@@ -293,7 +293,7 @@ def test_half_an_empty_entry(entry: tuple[int, int]) -> None:
 
 
 @pytest.mark.rule("D85", "D87")
-def test_any_order_and_holes() -> None:
+def test_inner_chunks_in_any_order_with_unused_bytes_are_read() -> None:
     """A 2 by 2 shard of zarr-python 2 after writes in C order: the last chunk first."""
     inner = MemoryStore()
     inner.set(f"{D}c0/0", b"DDDCCC..BBBhole AAAA" + index([(16, 4), (8, 3), (3, 3), (0, 3)]))

@@ -42,7 +42,7 @@ def fill(root: frazil.Group) -> None:
     root.create_group("empty")
 
 
-def test_ours_are_read(tmp_path: Path) -> None:
+def test_our_consolidated_metadata_is_read_by_zarr_python(tmp_path: Path) -> None:
     fill(frazil.create_group(tmp_path / "g"))
     frazil.consolidate_metadata(tmp_path / "g")
     group = zarr.open_consolidated(str(tmp_path / "g"))
@@ -58,7 +58,7 @@ def test_ours_are_read(tmp_path: Path) -> None:
     frazil.open_consolidated(tmp_path / "g")
 
 
-def test_theirs_are_read(tmp_path: Path, web_server: WebServer) -> None:
+def test_consolidated_metadata_of_zarr_python_is_read(tmp_path: Path, web_server: WebServer) -> None:
     root = zarr.open_group(str(tmp_path / "g"), mode="w", zarr_format=3)
     level = root.create_group("level1", attributes={"depth": 10})
     level.create_array("temp", shape=(6, 4), chunks=(3, 2), dtype="float32", compressors=zarr.codecs.BloscCodec())

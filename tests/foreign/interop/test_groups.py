@@ -40,7 +40,7 @@ def theirs(path: Path, *, consolidated: bool) -> None:
 
 @pytest.mark.rule("K24")
 @pytest.mark.parametrize("consolidated", [True, False])
-def test_theirs_are_read(consolidated: bool, tmp_path: Path) -> None:
+def test_groups_of_zarr_python_are_read(consolidated: bool, tmp_path: Path) -> None:
     theirs(tmp_path / "g", consolidated=consolidated)
     text = (tmp_path / "g/zarr.json").read_text()
     assert ('"kind": "inline"' in text) == consolidated
@@ -79,7 +79,7 @@ def test_consolidated_metadata_goes_when_it_would_be_stale(change: str, tmp_path
     assert ("new" in again, "depth" in again) == (change != "remove", change != "remove")
 
 
-def test_ours_are_read(tmp_path: Path) -> None:
+def test_our_groups_are_read_by_zarr_python(tmp_path: Path) -> None:
     path = tmp_path / "g"
     group = frazil.create_group(path, attributes={"a": [1, {"b": None}], "ü": "ö"})
     group.create_array(

@@ -163,7 +163,7 @@ def parts(case: Case) -> list[tuple[slice, ...]]:
 
 @PEER
 @CASE
-def test_theirs_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
+def test_arrays_of_other_libraries_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
     expected = random_values(case)
     attempt(peer, case, "create", lambda: peer.create(tmp_path / "a", case))
     array = frazil.open_array(tmp_path / "a")
@@ -182,7 +182,7 @@ def test_theirs_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
 
 @PEER
 @CASE
-def test_ours_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
+def test_our_arrays_are_read_by_other_libraries(peer: Peer, case: Case, tmp_path: Path) -> None:
     expected = random_values(case)
     frazil.create_array(tmp_path / "a", **case.arguments())[...] = expected
     assert same(attempt(peer, case, "read", lambda: peer.read(tmp_path / "a")), expected)
@@ -192,7 +192,7 @@ def test_ours_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
 
 @PEER
 @CASE
-def test_both_write_into_one(peer: Peer, case: Case, tmp_path: Path) -> None:
+def test_writes_into_one_array_in_turns_are_read_by_both(peer: Peer, case: Case, tmp_path: Path) -> None:
     """In turns, parts of chunks and shards, first into theirs and then into ours; each then sees the writes of both."""
     path = tmp_path / "a"
     for maker in ("theirs", "ours"):

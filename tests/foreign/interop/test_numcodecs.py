@@ -63,7 +63,7 @@ def written(case: Case) -> np.ndarray:
 
 @pytest.mark.rule("Z5", "Z6")
 @CASE
-def test_theirs_are_read(case: Case, tmp_path: Path) -> None:
+def test_arrays_with_numcodecs_of_zarr_python_are_read(case: Case, tmp_path: Path) -> None:
     PEER.create(tmp_path / "a", case)
     PEER.write(tmp_path / "a", (...,), written(case))
     assert same(frazil.open_array(tmp_path / "a")[...], PEER.read(tmp_path / "a"))
@@ -71,7 +71,7 @@ def test_theirs_are_read(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.rule("Z5", "Z6")
 @CASE
-def test_ours_are_read(case: Case, tmp_path: Path) -> None:
+def test_our_arrays_with_numcodecs_are_read_by_zarr_python(case: Case, tmp_path: Path) -> None:
     """They also hold the same values as theirs."""
     array = frazil.create_array(tmp_path / "ours", **case.arguments())
     array[...] = written(case)

@@ -48,7 +48,7 @@ def place(path: Path, location: str, shard: bytes, fill: int = 0) -> None:
 
 @PEER
 @pytest.mark.parametrize("kind", SHARDS)
-def test_all_read_them_alike(peer: Peer, kind: str, tmp_path: Path) -> None:
+def test_unusual_shards_are_read_alike_by_all(peer: Peer, kind: str, tmp_path: Path) -> None:
     place(tmp_path / "a", *SHARDS[kind])
     for read in (frazil.open_array(tmp_path / "a").__getitem__, lambda part: peer.read(tmp_path / "a", (part,))):
         assert bytes(read(...)) == DATA

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.foreign
 
 @pytest.mark.parametrize("location", ["end", "start"])
 @pytest.mark.parametrize("mode", ["append", "in_place"])
-def test_others_read_it(tmp_path: Path, mode: str, location: str) -> None:
+def test_shards_written_in_place_are_read_by_others(tmp_path: Path, mode: str, location: str) -> None:
     zarr, tensorstore = pytest.importorskip("zarr"), pytest.importorskip("tensorstore")
     array = frazil.create_array(
         tmp_path, shape=(40, 50), dtype="int32", chunks=(4, 5), shards=(16, 20),

@@ -171,7 +171,7 @@ def test_broken_files_are_refused_as_the_reference_does(model: Model, data: st.D
         assert model_of(decode_manifest(bytes(file))) == expected
 
 
-def test_every_cut_is_noticed() -> None:
+def test_a_manifest_cut_at_any_byte_is_an_error() -> None:
     data = reference.encode(SMALL)
     for end in range(1, len(data)):
         with pytest.raises(FormatError, match=r"byte [0-9]+") as caught:
@@ -229,7 +229,7 @@ def test_bombs_are_refused(data: bytes) -> None:
 
 
 @pytest.mark.rule("I266")
-def test_deep_flags_are_kept() -> None:
+def test_deeply_nested_flags_of_a_manifest_are_kept() -> None:
     flags = b"\x81\xa1a" + b"\x91" * 10**6 + b"\xc0"
     manifest = decode_manifest(b"\x93\x00" + flags + b"\x80")
     assert manifest.flags == {b"\xa1a": flags[3:]}

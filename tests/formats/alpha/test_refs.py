@@ -139,7 +139,7 @@ def test_known_branch_files(sequence: int, file: str) -> None:
 
 @given(st.integers(0, LAST_SEQUENCE), st.integers(0, LAST_SEQUENCE))
 @pytest.mark.rule("I192", "I194")
-def test_later_files_sort_first(one: int, other: int) -> None:
+def test_the_keys_of_later_branch_files_sort_first(one: int, other: int) -> None:
     assert (refs.branch_key("b", one) > refs.branch_key("b", other)) == (one < other)
     assert refs.parse_sequence(refs.branch_key("b", one).rpartition("/")[2]) == one
 
@@ -246,7 +246,7 @@ def test_names_that_would_be_misread_are_not_made_but_opened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["main", "it works!", "a*b", "ünï", "v1.0", "-", "a.b~c", "x" * 200])
-def test_usual_names_are_fine(name: str) -> None:
+def test_usual_names_of_branches_and_tags_are_valid(name: str) -> None:
     refs.check_new_name("branch", name)
     refs.check_new_name("tag", name)
 

@@ -128,7 +128,7 @@ def test_without_dimensions_and_without_elements() -> None:
     assert single[()] == 6
 
 
-def test_later() -> None:
+def test_a_delayed_store_writes_when_computed() -> None:
     array = target()
     delayed = frazil.dask.store(lazy(), array, compute=False)
     assert array[0, 0] == 0
@@ -238,7 +238,7 @@ def test_shared_inputs_are_computed_once(repo: frazil.Repository) -> None:
     assert (root["u"][...] == 3).all()
 
 
-def test_on_another_branch(repo: frazil.Repository) -> None:
+def test_store_commits_to_another_branch(repo: frazil.Repository) -> None:
     repo.create_branch("dev", "main")
     frazil.dask.store(lazy(), "t", into=repo, branch="dev", message="x")
     assert not repo.readonly_session("main").root["t"][...].any()
@@ -276,7 +276,7 @@ def test_a_partial_shard_keeps_what_the_session_has(repo: frazil.Repository) -> 
     np.testing.assert_array_equal(repo.readonly_session().root["t"][...], expected)
 
 
-def test_later_in_a_session(repo: frazil.Repository) -> None:
+def test_a_delayed_store_into_a_session_returns_a_fork(repo: frazil.Repository) -> None:
     session = repo.writable_session()
     delayed = frazil.dask.store(lazy(), "t", into=session, compute=False)
     (fork,) = dask.compute(delayed)
@@ -380,14 +380,14 @@ def test_an_import_loads_no_dask() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
 
 
-def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.array", None)
     with pytest.raises(InvalidInputError, match="cannot be imported") as caught:
         frazil.dask.from_array(target())
     assert caught.value.hint == "pip install 'frazil[dask]'"
 
 
-def test_other_processes(tmp_path: Path) -> None:
+def test_processes_of_dask_write_into_one_array(tmp_path: Path) -> None:
     array = target(tmp_path / "a")
     frazil.dask.store(lazy(chunks=(30, 26)), array, scheduler="processes", num_workers=1)
     np.testing.assert_array_equal(array[...], VALUES)

@@ -72,7 +72,7 @@ def test_a_small_part_of_the_file_is_read(large: bytes) -> None:
 
 
 @pytest.mark.parametrize("how", ["copy", "virtual"])
-def test_both_ways_of_import(how: str, tmp_path: Path) -> None:
+def test_a_remote_file_is_imported_by_copy_and_by_reference(how: str, tmp_path: Path) -> None:
     write_netcdf(tmp_path / "ocean.nc")
     store = holding((tmp_path / "ocean.nc").read_bytes())
     prefixes = {"s3://sea/": store}

@@ -122,7 +122,7 @@ def test_grib_in_a_bucket(s3: S3) -> None:
 
 @pytest.mark.parametrize("how", [[], ["--virtual"]])
 @pytest.mark.parametrize("server", ["s3", "web"])
-def test_on_the_command_line(
+def test_a_file_on_a_server_is_imported_on_the_command_line(
     how: list[str], server: str, s3: S3, tmp_path: Path, web_server: WebServer,
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -113,6 +113,19 @@ def test_a_fill_value_that_its_integers_cannot_hold(tmp_path: Path) -> None:
         missing.frazil.write(tmp_path / "sea.zarr")
 
 
+@pytest.mark.parametrize("key", ["_FillValue", "missing_value"])
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [("i2", 10**6), ("u1", -1), ("i2", 1.5), ("f4", 1e300), ("?", 5), ("u8", 2**70), ("c8", 1e300)]
+)
+def test_a_fill_value_outside_the_range_of_a_variable_without_packing(
+    dtype: str, fill: float, key: str, tmp_path: Path
+) -> None:
+    """Some became other values: 1.5 was 1, and 5 was True, which then was missing."""
+    with pytest.raises(InvalidInputError, match="has the fill value"):
+        xr.Dataset({"t": ("x", np.zeros(2, dtype), {}, {key: fill})}).frazil.write(tmp_path / "sea.zarr")
+    assert not (tmp_path / "sea.zarr").exists()
+
+
 def test_hints(tmp_path: Path) -> None:
     """A new variable can get another encoding; that of an array that exists cannot be changed."""
     with pytest.raises(InvalidInputError) as new:

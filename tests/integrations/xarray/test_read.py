@@ -50,7 +50,9 @@ def opened(location: Any, **options: Any) -> xr.Dataset:
     return found
 
 
-def test_every_location(repository: frazil.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_open_at_every_kind_of_location(
+    repository: frazil.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     session = repository.readonly_session("main")
     places: list[Any] = [
@@ -75,7 +77,7 @@ def test_every_location(repository: frazil.Repository, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("location", ["sea.zarr", "a/b.repo", "b.repo@main/x", "https://x.org/a.zarr"])
-def test_places_that_are_guessed(location: str) -> None:
+def test_the_engine_guesses_which_locations_it_opens(location: str) -> None:
     entrypoint = xr.backends.plugins.list_engines()["frazil"]
     assert entrypoint.guess_can_open(location)
     assert entrypoint.guess_can_open(frazil.create_group(MemoryStore()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
@@ -228,3 +229,53 @@ def test_in_a_session_several_writes_may_append_together(tmp_path: Path) -> None
     xr.Dataset({"b": ("t", [5, 6])}).frazil.write(session, append_dim="t")
     session.commit("appended")
     xr.testing.assert_identical(xr.open_dataset(repo.readonly_session(), engine="frazil"), whole)
+
+
+@pytest.mark.parametrize("options", [{"mode": "w"}, {"mode": "w-"}, {"mode": "a"}, {"group": "b"}])
+@pytest.mark.parametrize("kind", ["dataset", "tree"])
+def test_a_failed_write_leaves_no_arrays_of_fill_values(options: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    """They looked complete."""
+
+    def fails(block: np.ndarray) -> np.ndarray:
+        raise OSError("the source is gone")
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "notes.txt").write_text("another file")
+    lazy = da.ones((4, 4), chunks=2).map_blocks(fails, dtype=float)
+    data = xr.Dataset({"n": ("t", np.ones(4)), "a": (("t", "x"), lazy)}, attrs={"title": "sea"})
+    written: Any = data if kind == "dataset" else xr.DataTree.from_dict({"/": data, "/below": data})
+    with pytest.raises(OSError, match="the source is gone"):
+        written.frazil.write(tmp_path / "a", **options)
+    files = [path.name for path in (tmp_path / "a").rglob("*") if path.is_file()]
+    assert set(files) <= {"notes.txt"} | ({"zarr.json"} if "group" in options else set())
+    complete = data.assign(a=(("t", "x"), np.ones((4, 4))))
+    complete.frazil.write(tmp_path / "a", **options)  # it is not refused because of what was left
+    assert ("notes.txt" in files) is (options.get("mode") != "w")
+
+
+def test_a_failed_write_keeps_the_variables_that_existed(tmp_path: Path) -> None:
+    def fails(block: np.ndarray) -> np.ndarray:
+        raise OSError("the source is gone")
+
+    old = _rows(0, 4)
+    for target in (tmp_path / "a", frazil.Repository.create(tmp_path / "r").writable_session()):
+        old.frazil.write(target)
+        new = xr.Dataset({"b": ("t", da.ones(4, chunks=2).map_blocks(fails, dtype=float))})
+        with pytest.raises(OSError, match="the source is gone"):
+            new.frazil.write(target, mode="a")
+        xr.testing.assert_identical(xr.open_dataset(target, engine="frazil"), old)
+
+
+@pytest.mark.parametrize("place", ["session", "branch"])
+def test_no_write_into_a_repository_gives_a_dimension_two_lengths(place: str, tmp_path: Path) -> None:
+    """Only an append to a session may, because the session can append the other variables before it commits."""
+    repo = frazil.Repository.create(tmp_path / "r")
+    old = _rows(0, 4).assign(b=("t", [1, 2, 3, 4]))
+    target: Any = repo.writable_session() if place == "session" else f"{tmp_path / 'r'}@main"
+    old.frazil.write(target)
+    with pytest.raises(InvalidInputError, match="4 in variable 'a' and 9 in 'n'"):
+        xr.Dataset({"n": ("t", np.ones(9))}).frazil.write(target, mode="a")
+    if place == "branch":
+        with pytest.raises(InvalidInputError, match="6 in variable 'a' and 4 in 'b'"):
+            _rows(4, 6).frazil.write(target, append_dim="t")
+    xr.testing.assert_identical(xr.open_dataset(target, engine="frazil"), old)

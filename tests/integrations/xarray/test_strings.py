@@ -164,7 +164,7 @@ def test_tasks_of_dask_write_strings_without_loading_them() -> None:
 
 
 @given(values=st.lists(TEXT, max_size=12), chunk=st.integers(1, 5), kind=st.sampled_from(["T", "O"]))
-def test_any_text(values: list[str], chunk: int, kind: Any) -> None:
+def test_any_text_round_trips(values: list[str], chunk: int, kind: Any) -> None:
     store = MemoryStore()
     xr.Dataset({"a": ("x", np.array(values, dtype=kind))}).frazil.write(store, chunks={"x": chunk})
     found = opened(store)["a"]

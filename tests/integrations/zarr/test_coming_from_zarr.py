@@ -17,7 +17,7 @@ import zarr
 from tests.integrations.versions import OLD_ZARR
 
 import frazil
-from frazil.errors import SelectionError
+from frazil.errors import InvalidInputError, SelectionError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming-from-zarr.md").read_text()
 ROWS = re.findall(r"^\| `(.+?)` \| (.*?) ?\|$", PAGE, re.MULTILINE)
@@ -83,6 +83,22 @@ def test_values_of_a_dict_are_bytes() -> None:
     zarr.create_array(store=theirs, data=np.arange(3))
     assert {type(value) for value in ours.values()} == {bytes} and ours.keys() == theirs.keys()
     assert json.loads(ours["zarr.json"])["shape"] == json.loads(theirs["zarr.json"].to_bytes())["shape"] == [3]
+
+
+def test_statements_of_the_user_guide_that_do_not_run() -> None:
+    """Those that the page names, and what it names instead."""
+    assert {"to_bytes", "CacheStore", "GroupMetadata", "enable_gpu", "create_group(store=None)"} <= set(
+        re.findall(r"to_bytes|CacheStore|GroupMetadata|enable_gpu|create_group\(store=None\)", PAGE)
+    )
+    with pytest.raises(InvalidInputError, match="memory of the CPU"):
+        frazil.config.enable_gpu()
+    with pytest.raises(InvalidInputError, match="no location is given"):
+        frazil.create_group(store=None)
+    with pytest.raises(AttributeError, match="CachingStore"):
+        frazil.experimental  # type: ignore[attr-defined]
+    created = dict(frazil.create_hierarchy(store={}, nodes={"a/b": {}}))
+    assert isinstance(created["a/b"], frazil.Group)
+    assert frazil.stores.CachingStore(frazil.stores.MemoryStore(), 2**20).list() == []
 
 
 def test_arrays_without_dimensions_have_no_rows() -> None:

@@ -68,7 +68,7 @@ def same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("shards", [None, (4, 6)])
 @pytest.mark.parametrize("kind", STORES)
-def test_every_selection(kind: str, shards: tuple[int, int] | None, tmp_path: Path) -> None:
+def test_every_selection_reads_and_writes_as_numpy(kind: str, shards: tuple[int, int] | None, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path)
     values = np.arange(9 * 11, dtype="f4").reshape(9, 11)
     a = zarr.create_array(store, name="g/t", shape=values.shape, chunks=(2, 3), shards=shards, dtype="f4", fill_value=5)

@@ -36,7 +36,7 @@ def test_keys(separator: str, coordinates: tuple[int, ...], key: str) -> None:
 
 
 @pytest.mark.rule("D22", "X25", "Z9")
-def test_without_dimensions() -> None:
+def test_chunk_keys_without_dimensions() -> None:
     new, old = DraftKeys("/"), DraftKeys("/", old=True)
     assert (new.encode_one(()), new.also) == ("c", "c0")
     assert (old.encode_one(()), old.also) == ("c0", "c")
@@ -80,7 +80,7 @@ def test_separators(separator: str | None) -> None:
         DraftKeys(separator)
 
 
-def test_as_a_value() -> None:
+def test_chunk_key_encodings_compare_by_value() -> None:
     assert DraftKeys("/") != DraftKeys(".")
     assert DraftKeys("/") != DraftKeys("/", old=True)
     assert DraftKeys("/") != DefaultKeys("/")

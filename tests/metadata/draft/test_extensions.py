@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.metadata.refusals import refused
 
+from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.draft.extensions import DraftExtensions, look_up
 from frazil.metadata.extensions import Extension
@@ -42,7 +43,8 @@ class Encoding:
 
 def test_each_kind_is_kept_apart() -> None:
     none = DraftExtensions()
-    known = none.with_memory_layout(URI, layout).with_array_extension(URI, extend).with_metadata_encoding(URI, Encoding)
+    registry = DEFAULT_REGISTRY.with_memory_layout(URI, layout).with_array_extension(URI, extend)
+    known = registry.with_metadata_encoding(URI, Encoding).draft
     assert known.memory_layout(Extension(URI), "") is layout
     assert known.array_extension(URI) is extend
     assert known.metadata_encoding(Extension(URI), "") is Encoding
@@ -53,7 +55,7 @@ def test_each_kind_is_kept_apart() -> None:
 
 
 def test_a_later_one_takes_the_place_of_an_earlier_one() -> None:
-    known = DraftExtensions().with_memory_layout(URI, layout).with_memory_layout(URI, other_layout)
+    known = DEFAULT_REGISTRY.with_memory_layout(URI, layout).with_memory_layout(URI, other_layout).draft
     assert known.memory_layout(Extension(URI), "") is other_layout
     assert look_up(known.memory_layouts, URI) is other_layout
     assert look_up(known.memory_layouts, "https://example.org/y") is None
@@ -61,7 +63,7 @@ def test_a_later_one_takes_the_place_of_an_earlier_one() -> None:
 
 @pytest.mark.rule("D26", "D36")
 def test_unknown_required_extensions_are_refused() -> None:
-    known = DraftExtensions().with_memory_layout("urn:a:1", layout).with_memory_layout("urn:a:2", layout)
+    known = DEFAULT_REGISTRY.with_memory_layout("urn:a:1", layout).with_memory_layout("urn:a:2", layout).draft
     with refused(
         "here", URI, "(registered: urn:a:2, urn:a:1)", "every reader must support it", kind=UnknownExtensionError
     ):

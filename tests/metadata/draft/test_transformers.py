@@ -50,7 +50,7 @@ def test_sharding_transformers_round_trip(stack: list[tuple[int, int]], old: boo
         "http://purl.org/zarr/spec/storage-transformers/sharding/1.0",
     ],
 )
-def test_its_uris(uri: str) -> None:
+def test_the_sharding_transformer_is_recognised_by_its_uris(uri: str) -> None:
     assert is_sharding(uri)
     assert not is_sharding(uri + "x")
 
@@ -88,7 +88,7 @@ def test_invalid_sharding_transformers_are_refused(broken: Json, path: str) -> N
 
 
 @pytest.mark.rule("X26", "Z11")
-def test_without_dimensions() -> None:
+def test_shards_without_dimensions_are_parsed() -> None:
     for counts in ([], [1]):
         shards = [entry(configuration={"chunks_per_shard": cast("Json", counts)})]
         assert split_transformers(shards, 0, old=False).shards == ((),)

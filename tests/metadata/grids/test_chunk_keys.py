@@ -48,7 +48,7 @@ def test_keys_of_the_specification(encoding, coordinates, key):
     st.integers(0, 4).flatmap(lambda n: st.lists(st.tuples(*[lengths] * n), max_size=20).map(lambda c: (n, c))),
     prefixes,
 )
-def test_many_are_named_like_one(encoding, given_coordinates, prefix):
+def test_encoding_many_keys_equals_encoding_each(encoding, given_coordinates, prefix):
     ndim, coordinates = given_coordinates
     columns = np.array(coordinates, np.int64).reshape(len(coordinates), ndim)
     keys = encoding.encode_all(columns, prefix)
@@ -62,7 +62,7 @@ def test_many_are_named_like_one(encoding, given_coordinates, prefix):
     st.lists(st.text("c0129/.é\n\0", max_size=8) | st.lists(numbers, max_size=4).map(tuple), max_size=30),
     prefixes,
 )
-def test_many_are_read_like_one(encoding, ndim, given_keys, prefix):
+def test_decoding_many_keys_equals_decoding_each(encoding, ndim, given_keys, prefix):
     keys = [prefix + (one if isinstance(one, str) else encoding.encode_one(one)) for one in given_keys]
     rows, coordinates = encoding.decode_all(keys, ndim, len(prefix))
     found = [encoding.decode(key[len(prefix) :], ndim) for key in keys]

@@ -40,7 +40,7 @@ def counted(count: int, dtype: str) -> FillValue:
 @TIMES
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("factor", [1, 10, 2**31 - 1])
-def test_every_unit(name: str, unit: str, factor: int) -> None:
+def test_every_datetime_unit_round_trips(name: str, unit: str, factor: int) -> None:
     data_type = read(name, unit=unit, scale_factor=factor)
     assert data_type.dtype == np.dtype(f"{name[6:]}[{factor}{unit}]")
     assert data_type.swaps == ((0, 8, 1),)

@@ -304,7 +304,7 @@ def test_a_reader_that_goes_through_float64_sees_the_same(number):
 
 
 @pytest.mark.parametrize("name", CORE)
-def test_none_is_zero(name):
+def test_a_fill_value_of_none_is_the_zero_of_the_type(name):
     kind = data_type(name)
     assert kind.fill_from_user(None) == kind.zero
     assert kind.zero.data == bytes(kind.itemsize)

@@ -161,3 +161,12 @@ def test_the_first_name_that_zarrs_gave_it_is_read() -> None:
     again = frazil.open_array(a.store)
     assert again[...].tolist() == a[...].tolist()
     assert again.metadata.data_type == a.metadata.data_type
+
+
+def test_optional_text_needs_a_codec_of_text() -> None:
+    """The codec bytes was accepted, and reading failed with an AssertionError."""
+    index = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    shards = {"chunk_shape": [2], "codecs": ["bytes"], "index_codecs": index}
+    for codecs in (["bytes"], [{"name": "sharding_indexed", "configuration": shards}]):
+        with pytest.raises(MetadataError, match="codec bytes encodes only elements of a fixed size"):
+            frazil.create_array(MemoryStore(), shape=(4,), dtype=optional("string"), codecs=codecs)

@@ -38,7 +38,7 @@ PAIRS = list(itertools.permutations(FORMATS, 2))
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_between_all_dialects(source: int | str, target: int | str, tmp_path: Path) -> None:
+def test_conversions_between_all_dialects_keep_values(source: int | str, target: int | str, tmp_path: Path) -> None:
     store = fill(LocalStore(tmp_path / "source"), source)
     before = content(store)
     memory = MemoryStore()
@@ -65,7 +65,7 @@ def test_between_all_dialects(source: int | str, target: int | str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
-def test_below_a_prefix(zarr_format: int | str) -> None:
+def test_a_conversion_below_a_prefix_leaves_other_keys(zarr_format: int | str) -> None:
     frazil.stores.MemoryStore("convert-prefix").erase_prefix("")
     store = MemoryStore("convert-prefix")
     source = fill(MemoryStore(), zarr_format)

@@ -48,7 +48,9 @@ def test_all_nodes_of_the_manifests_are_here(archives: dict[str, Archive], name:
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
-def test_to_final_and_back(archives: dict[str, Archive], archive: str, name: str, tmp_path: Path) -> None:
+def test_archives_converted_to_v3_and_back_are_unchanged(
+    archives: dict[str, Archive], archive: str, name: str, tmp_path: Path
+) -> None:
     old, new, back = archives[archive].hierarchy(name), tmp_path / "new", tmp_path / "back"
     done = frazil.convert(old, new)
     assert (done.nbytes_recoded, {array.way for array in done.arrays}) == (0, {"bytes"})
@@ -63,7 +65,9 @@ def test_to_final_and_back(archives: dict[str, Archive], archive: str, name: str
 
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
-def test_in_place_and_back(archives: dict[str, Archive], archive: str, name: str, tmp_path: Path) -> None:
+def test_archives_converted_in_place_and_back_are_unchanged(
+    archives: dict[str, Archive], archive: str, name: str, tmp_path: Path
+) -> None:
     original, target = archives[archive].hierarchy(name), tmp_path / "place"
     shutil.copytree(original, target)
     done = frazil.convert(target)

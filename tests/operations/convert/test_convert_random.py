@@ -73,7 +73,7 @@ def convert(rng: random.Random, store: Store, zarr_format: int | str) -> Store |
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_way(seed: int) -> None:
+def test_random_chains_of_conversions_keep_values(seed: int) -> None:
     rng = random.Random(seed)
     store: Store = MemoryStore()
     root = frazil.create_group(store, attributes={"seed": seed})

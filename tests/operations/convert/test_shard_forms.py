@@ -49,7 +49,7 @@ def sharded(store: Store, forms: list[tuple[list[object], str]], boxes: list[tup
     st.sampled_from(["draft", "draft-2021"]),
     st.integers(1, 4000),
 )
-def test_all_forms(
+def test_shards_of_all_forms_convert_and_return(
     forms: list[tuple[list[object], str]], boxes: list[tuple[int, int]], zarr_format: str, limit: int
 ) -> None:
     store, old, back = MemoryStore(), MemoryStore(), MemoryStore()

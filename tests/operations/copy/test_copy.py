@@ -322,7 +322,7 @@ def test_keys_that_count_as_copied() -> None:
     )
 
 
-def test_notes() -> None:
+def test_copy_journals_round_trip_and_others_are_refused() -> None:
     assert parse_journal(Journal("folder /a b").emit()) == Journal("folder /a b")
     assert parse_journal(Journal("folder /a b", True, "ab12").emit()) == Journal("folder /a b", True, "ab12")
     for value in (None, b"", b"{}", b"[]", b'{"frazil_copy": 1, "origin": 3}', b'{"frazil_copy": 2, "origin": "x"}'):

@@ -36,7 +36,7 @@ def content(store: Store) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
-def test_to_a_bucket_and_back(tmp_path: Path, source: LocalStore, s3: S3) -> None:
+def test_copies_to_a_bucket_and_back_are_unchanged(tmp_path: Path, source: LocalStore, s3: S3) -> None:
     runtime = frazil.Runtime(bytes_in_flight=2**22)
     bucket = s3.store(prefix="copies/first")
     done = frazil.copy(source, bucket, runtime=runtime, verify=True)

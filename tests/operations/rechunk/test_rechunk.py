@@ -98,7 +98,7 @@ def test_a_rechunk_changes_only_the_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zarr_format", ["draft", "draft-2021"])
-def test_of_a_draft_to_zarr_v3(zarr_format: str) -> None:
+def test_a_rechunk_of_a_draft_array_writes_zarr_v3(zarr_format: str) -> None:
     store = fill_hierarchy(MemoryStore(), zarr_format)
     target = MemoryStore()
     for path in ("level1/shards", "level1/chunks", "dots", "scalar", "empty", "unwritten"):
@@ -293,7 +293,7 @@ def test_only_the_same_rechunk_goes_on() -> None:
     assert frazil.validate(target).ok
 
 
-def test_of_two_runs_one_fails() -> None:
+def test_the_second_of_two_rechunks_into_one_target_fails() -> None:
     source, target = source_at(), MemoryStore()
     calls: list[int] = []
 
@@ -335,6 +335,7 @@ def test_an_interrupt_while_the_destination_is_emptied() -> None:
 
 MEASURED = """
 import re, sys
+import numcodecs
 import numpy as np
 import frazil
 from frazil.runtime import Runtime
@@ -411,7 +412,7 @@ def test_into_a_session_and_out_of_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(frazil.open_array(tmp_path / "out.zarr")[...], VALUES)
 
 
-def test_from_a_snapshot_gone_on_with(tmp_path: Path) -> None:
+def test_an_interrupted_rechunk_of_a_snapshot_is_resumed(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
     with repo.transaction(message="sea") as root:
         root.create_array("sea", data=VALUES, chunks=(1, 40, 20))

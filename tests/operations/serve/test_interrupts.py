@@ -43,7 +43,7 @@ def contents(store: Store) -> dict[str, bytes | None]:
 @pytest.mark.parametrize("make", INTERRUPTS, ids=["KeyboardInterrupt", "SystemExit", "MemoryError", "RuntimeError"])
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize("follows", [False, True])
-def test_any_operation_of_the_store(
+def test_interrupts_in_any_store_operation_leave_the_server_running(
     make: Callable[[], BaseException], local: bool, follows: bool, tmp_path: Path
 ) -> None:
     inner: Store = LocalStore(tmp_path / "r") if local else MemoryStore()

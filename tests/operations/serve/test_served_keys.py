@@ -65,7 +65,7 @@ def test_keys_of_other_writers(key: str) -> None:
         "c/" + "9" * 30, ".DS_Store", "c/0\n", "zarr.json\n",
     ],
 )  # fmt: skip
-def test_other_files(key: str) -> None:
+def test_files_that_are_no_keys_are_not_served(key: str) -> None:
     assert not is_served(key)
 
 

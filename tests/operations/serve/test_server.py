@@ -30,7 +30,7 @@ from frazil.testing.buffered_store import BufferedStore
 # --- values --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_every_key(served: tuple[Store, Client]) -> None:
+def test_every_key_is_served_with_its_value(served: tuple[Store, Client]) -> None:
     store, client = served
     keys = store.list()
     assert len(keys) > 15
@@ -102,7 +102,7 @@ def test_etags(served: tuple[Store, Client]) -> None:
         assert client.request("/" + key, Range="bytes=0-3", If_Range='"x"').status == 200
 
 
-def test_old_snapshots_stay(stores: dict[str, Store]) -> None:
+def test_a_served_snapshot_does_not_change(stores: dict[str, Store]) -> None:
     with serve(stores["repository, old"]) as old, serve(stores["repository, new"]) as new:
         assert Client(old).request("/later/zarr.json").status == 404
         assert Client(new).request("/later/zarr.json").status == 200
@@ -167,7 +167,7 @@ def test_an_object_store_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.request("/a/c/0", If_None_Match=tag).status == 304
 
 
-def test_below_a_path(stores: dict[str, Store]) -> None:
+def test_a_path_below_the_root_is_served(stores: dict[str, Store]) -> None:
     for name in ("local", "repository, old"):
         with serve(stores[name], "level1") as server:
             client = Client(server)
@@ -359,7 +359,7 @@ def test_a_followed_branch_is_looked_at_now_and_then(tmp_path: Path) -> None:
         assert Client(server).request("/t/zarr.json").status == 404
 
 
-def test_many_at_once(stores: dict[str, Store]) -> None:
+def test_many_clients_read_at_once(stores: dict[str, Store]) -> None:
     store = stores["repository, old"]
     keys = store.list()
     values = [served_value(store, key) for key in keys]
@@ -412,7 +412,7 @@ def test_addresses_of_the_server(stores: dict[str, Store]) -> None:
             serve(store, **wrong)  # type: ignore[arg-type]
 
 
-def test_over_ipv6(stores: dict[str, Store]) -> None:
+def test_the_server_listens_on_ipv6(stores: dict[str, Store]) -> None:
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))

@@ -47,7 +47,7 @@ def crafted(entries: dict[int, tuple[int, int]], size: int, **arguments: object)
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_whole_shards(location: str) -> None:
+def test_whole_shards_are_described(location: str) -> None:
     store, array = sharded(index_location=location)
     found = frazil.shards(store)
     assert [shard.coords for shard in found.shards] == [(i, j) for i in range(2) for j in range(3)]
@@ -142,7 +142,7 @@ def test_only_indexes_are_read_and_damage_is_reported() -> None:
         frazil.shards(array, shard=(1, 1))
 
 
-def test_in_a_repository(tmp_path: Path) -> None:
+def test_shards_of_a_repository_are_described(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
     with repo.transaction(message="sea") as root:
         root.create_array("sea", data=VALUES, chunks=(5, 10), shards=(20, 20), codecs=[])

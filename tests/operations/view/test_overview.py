@@ -76,7 +76,7 @@ def test_nearest(shape: tuple[int, int], size: int, max_bytes: int) -> None:
     st.booleans(),
     st.integers(0, 2**32),
 )
-def test_codes_have_no_mean(
+def test_the_middle_value_of_codes_is_shown_instead_of_a_mean(
     shape: tuple[int, int], chunks: tuple[int, int], size: int, max_bytes: int, hides: bool, seed: int
 ) -> None:
     """For few distinct whole numbers, the middle one of each square is shown; for two, such as a mask, and for many, the mean."""
@@ -97,7 +97,7 @@ def test_codes_have_no_mean(
             np.testing.assert_allclose(made.values, reference(values, made.factor, hide), rtol=1e-6)
 
 
-def test_not_reduced_is_exact() -> None:
+def test_an_overview_that_is_not_reduced_is_exact() -> None:
     values = np.array([[1.5, np.nan], [np.inf, -7.0]])
     array = frazil.create_array(MemoryStore(), data=values)
     np.testing.assert_array_equal(overview(window(array), 2).values, values)

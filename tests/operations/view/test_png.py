@@ -16,7 +16,7 @@ shapes = st.tuples(array_shapes(min_dims=2, max_dims=2, max_side=12), st.sampled
 
 
 @given(shapes.flatmap(lambda shape: arrays(np.uint8, (*shape[0], shape[1]))))
-def test_any_pixels(pixels: np.ndarray) -> None:
+def test_any_pixels_round_trip(pixels: np.ndarray) -> None:
     np.testing.assert_array_equal(decode_png(encode_png(pixels)), pixels)
 
 
@@ -28,7 +28,7 @@ def test_more_than_one_strip() -> None:
     assert len(data) < pixels.nbytes / 20  # smooth pictures are filtered
 
 
-def test_any_strides() -> None:
+def test_pixels_with_any_strides_are_encoded() -> None:
     pixels = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
     np.testing.assert_array_equal(decode_png(encode_png(pixels[::-1, ::2])), pixels[::-1, ::2])
 

@@ -39,7 +39,7 @@ def test_ticks(first: float, second: float, most: int) -> None:
         (3, 3.5, ["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]),
     ],
 )
-def test_labels_people_read(low: float, high: float, texts: list[str]) -> None:
+def test_ticks_have_round_labels(low: float, high: float, texts: list[str]) -> None:
     assert [text for _, text in ticks(low, high, 5)] == texts
 
 
@@ -83,5 +83,5 @@ def test_times(first: int, length: int, most: int) -> None:
         ("2020-02-27T05:00:03", "2020-02-27T05:00:04", ["2020-02-27 05:00:03", "2020-02-27 05:00:04"]),
     ],
 )
-def test_times_people_read(low: str, high: str, texts: list[str]) -> None:
+def test_ticks_of_times_have_calendar_labels(low: str, high: str, texts: list[str]) -> None:
     assert [text for _, text in time_ticks(np.datetime64(low), np.datetime64(high), 5)] == texts

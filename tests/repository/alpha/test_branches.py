@@ -322,7 +322,7 @@ def test_branches_are_created_reset_and_deleted() -> None:
     assert list_branches(files) == ["dev", MAIN]
 
 
-def test_main_stays() -> None:
+def test_the_main_branch_cannot_be_deleted() -> None:
     files, _ = created()
     with pytest.raises(InvalidInputError):
         delete_branch(files, MAIN)
@@ -444,3 +444,20 @@ def test_a_reference_points_to_a_snapshot_that_can_be_read() -> None:
                 change()
     assert files.store.list() == before
     assert open_tip(files, MAIN) == first
+
+
+@pytest.mark.parametrize("left", ["attributes/", "gc/", "refs/branch.dev/", "refs/heads/"])
+def test_a_place_with_parts_of_a_repository_is_refused(left: str) -> None:
+    """A new repository would hide them, and its collections would remove them. What a killed creator leaves is no obstacle."""
+    store = MemoryStore()
+    frazil.Repository.create(store)
+    store.erase(next(key for key in store.list_prefix("refs/branch.main/") if key.endswith(".json")))
+    store.set(f"{left}x", b"")
+    before = {key: store.get(key) for key in store.list()}
+    with pytest.raises(AlreadyExistsError, match="parts of a repository"):
+        frazil.Repository.create(store)
+    with pytest.raises(NotFoundError, match="restore its refs/"):
+        frazil.Repository.open(store).verify()
+    assert {key: store.get(key) for key in store.list()} == before
+    store.erase(f"{left}x")
+    frazil.Repository.create(store)

@@ -123,7 +123,7 @@ def test_common_ancestors_of_the_first_archive() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
-def test_bounded_histories_go_on(count: int, bound: int) -> None:
+def test_histories_longer_than_their_bound_are_walked_to_the_end(count: int, bound: int) -> None:
     store = CountingStore(MemoryStore())
     files = Files(store)
     put_chain(files, {number: number - 1 or None for number in range(1, count + 1)}, bound)
@@ -204,7 +204,7 @@ def test_a_history_may_tell_nothing() -> None:
         {1: ([2], 2**32 - 1), 2: ([1], 2**32 - 2)},
     ],
 )
-def test_a_loop_ends(loop: dict[int, tuple[list[int], int]]) -> None:
+def test_a_cycle_of_snapshots_is_an_error(loop: dict[int, tuple[list[int], int]]) -> None:
     files = empty_files()
     for number, (history, total) in loop.items():
         put_snapshot(files, number, history, total)

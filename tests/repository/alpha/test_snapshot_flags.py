@@ -35,5 +35,5 @@ def test_a_flag_that_makes_no_sense_is_none() -> None:
         assert commit_metadata(snapshot) == {"a": 1}
 
 
-def test_without_any_there_is_no_flag() -> None:
+def test_commits_without_properties_have_no_flags() -> None:
     assert commit_properties(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0), {}) == ({}, {})

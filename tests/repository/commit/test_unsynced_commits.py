@@ -230,7 +230,7 @@ def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -
     assert not disk.loose
 
 
-def test_on_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsynced_commits_on_a_disk_sync_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = frazil.Repository.create(tmp_path / "r")
     synced: list[list[str]] = []
     monkeypatch.setattr(

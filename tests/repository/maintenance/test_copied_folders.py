@@ -37,7 +37,7 @@ def created(place: Path) -> frazil.Repository:
     return repo
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(order=st.permutations(FOLDERS))
 @example(order=list(FOLDERS))
 @example(order=[*FOLDERS[1:], "refs"])
@@ -45,13 +45,13 @@ def created(place: Path) -> frazil.Repository:
 def test_a_folder_that_is_copied_while_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, order: list[str]
 ) -> None:
-    """If refs/ is copied first, the copy is complete. Otherwise it may be damaged: a verification reports that, readers get errors but no wrong values, and a
+    """If refs/ is copied first, and gc/tips/ is not copied, the copy is complete. Otherwise it may be damaged: a verification reports that, readers get errors but no wrong values, and a
     repair restores each node as a commit had it, or goes back to one, and keeps the damaged tip as another branch."""
     place, copy = (tmp_path_factory.mktemp("copied") / name for name in ("live", "copy"))
     repo = created(place)
     copy.mkdir()
     for number, folder in enumerate(order):
-        shutil.copytree(place / folder, copy / folder)
+        shutil.copytree(place / folder, copy / folder, ignore=shutil.ignore_patterns("tips"))
         write(repo, 3 + number)
         repo.expire(older_than=timedelta(0), keep_last=4)
         repo.garbage_collect()

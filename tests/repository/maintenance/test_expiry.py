@@ -65,7 +65,7 @@ def test_expiry_keeps_tips_and_tags(create: Create) -> None:
 
 
 @formats
-def test_by_time(create: Create) -> None:
+def test_snapshots_expire_by_age(create: Create) -> None:
     repo = create(MemoryStore())
     fill(repo, 3)
     repo_ids = [commit.id for commit in repo.history()]

@@ -117,18 +117,18 @@ def test_two_collections_remove_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_bucket_is_asked_in_bulk(s3: S3) -> None:
-    """2,500 chunk files are removed with three requests (DeleteObjects), and the file of the run with one."""
+    """1,100 chunk files are removed with two requests (DeleteObjects), and the file of the run with one."""
     bucket = s3.new_bucket()
     with FaultProxy(s3.endpoint) as proxy:
         repo = frazil.Repository.create(s3.store(bucket, "r", endpoint=proxy.url), chunk_packing="off")
         session = repo.writable_session()
-        array = session.root.create_array("a", shape=(2500, 600), chunks=(1, 600), dtype="u1", codecs=[])
+        array = session.root.create_array("a", shape=(1100, 600), chunks=(1, 600), dtype="u1", codecs=[])
         array[...] = 1
         session._transaction.changes.leave_files()
         del session, array
         proxy.requests.clear()
-        assert repo.garbage_collect(now=True).removed["chunks"] == 2500
+        assert repo.garbage_collect(now=True).removed["chunks"] == 1100
         requests = [f"{request.method} {request.path.partition('?')[2]}" for request in proxy.requests]
-        assert sum(line.startswith("POST delete") for line in requests) == 3 + 1
+        assert sum(line.startswith("POST delete") for line in requests) == 2 + 1
         assert not any(line.startswith("DELETE") for line in requests)
         assert len(requests) < 60, "nothing is asked for each file"

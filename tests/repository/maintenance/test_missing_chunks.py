@@ -82,7 +82,7 @@ def test_objects_marked_before_the_damage_stay(create: Create) -> None:
 
 
 @formats
-def test_an_accepted_loss(create: Create) -> None:
+def test_collection_runs_after_a_repair_that_accepts_loss(create: Create) -> None:
     store = MemoryStore()
     repo = create(store)
     fill_with_garbage(repo)
@@ -124,6 +124,25 @@ def test_a_manifest_that_is_restored_after_its_damage_was_marked(create: Create)
     opened(store).garbage_collect(now=True, progress=lambda *update: progress.append(update))
     assert not [step for step, _ in progress if step == "manifests read"]
     assert store.get(chunk) is not None
+
+
+@formats
+def test_only_manifests_with_missing_chunk_files_are_read_again(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 6)
+    store.erase(min(store.list_prefix("chunks/")))
+    opened(store).repair(accept_loss=True)
+    counts: list[int] = []
+    for _ in range(2):
+        read: list[int] = []
+        done = opened(store).garbage_collect(
+            progress=lambda step, n, read=read: read.append(n) if step == "manifests read" else None
+        )
+        assert done.missing == 1
+        counts.append(sum(read))
+    assert counts[0] >= 6
+    assert counts[1] <= 2
 
 
 @formats

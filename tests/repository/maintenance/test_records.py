@@ -97,3 +97,18 @@ def test_marks_that_do_not_fit_together(tmp_path: Path, change: Callable[[Column
     path.write_bytes(emit_columns(change(parse_columns(path.read_bytes(), ""))))
     repo.garbage_collect(now=True)
     assert whole(location)
+
+
+def test_a_file_of_a_later_version_ends_a_collection(tmp_path: Path) -> None:
+    """It may protect objects."""
+    location = tmp_path / "r"
+    collected(location)
+    (location / "gc/leases").mkdir()
+    (location / "gc/leases" / NAME).write_bytes(b"frazil-gc-2\n")
+    there = set(location.rglob("*"))
+    repo = frazil.Repository.open(location)
+    assert [problem.kind for problem in repo.verify().problems] == ["collection"]
+    for now in (True, False):
+        with pytest.raises(FormatError, match="later version"):
+            repo.garbage_collect(now=now)
+    assert set(location.rglob("*")) == there

@@ -194,7 +194,7 @@ def test_the_same_references(pairs: list[tuple[object, object]]) -> None:
     assert same_references(left, rows, left, rows).all()
 
 
-def test_same_long_bytes() -> None:
+def test_long_inline_chunks_are_compared_by_bytes() -> None:
     left = manifest_of(5, {(0,): bytes(3_000_000), (1,): b"x" * 600_000, (2,): b"y" * 600_000}, 1)
     right = manifest_of(5, {(0,): bytes(2_999_999) + b"1", (1,): b"x" * 600_000, (2,): b"y" * 599_999 + b"x"}, 1)
     assert same_references(left, np.arange(3), right, np.arange(3)).tolist() == [False, True, False]

@@ -36,7 +36,7 @@ def is_bytes(payload: object) -> bool:
 
 
 @given(models, models)
-def test_the_later_piece_counts(older: Model, newer: Model) -> None:
+def test_the_later_piece_of_a_manifest_replaces_rows(older: Model, newer: Model) -> None:
     joined = join_pieces([manifest_of(3, older, 2), manifest_of(3, newer, 2)])
     assert model_of(joined, 3) == {**older, **newer}
 

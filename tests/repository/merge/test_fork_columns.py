@@ -40,7 +40,7 @@ def finished(session: frazil.Session, fork: frazil.Session, parts: list[Written]
 
 @settings(max_examples=30)
 @given(st.permutations(range(9)), st.integers(1, 4), st.sampled_from([3, 700, LARGE]))
-def test_joined_in_any_order(order: list[int], width: int, nbytes: int) -> None:
+def test_forks_join_in_any_order(order: list[int], width: int, nbytes: int) -> None:
     session = begun(a={"shape": (9 * nbytes,), "chunks": (nbytes,)}, b={"shape": (9,), "chunks": (1,)})
     session.root["b"][...] = 100  # which the forks have, too
     fork = fork_for_many(session)
@@ -58,7 +58,7 @@ def test_joined_in_any_order(order: list[int], width: int, nbytes: int) -> None:
     np.testing.assert_array_equal(session.root["b"][...], np.arange(9))
 
 
-def test_fork_columns_round_trip() -> None:
+def test_fork_columns_of_one_writer_are_small() -> None:
     session = begun(a={"shape": (4 * LARGE,), "chunks": (LARGE,)}, b={"shape": (40_000,), "chunks": (1000,)})
     fork = fork_for_many(session)
     assert len(pickle.dumps(wrote(fork, "a", slice(0, LARGE), 1))) < 1500
@@ -99,7 +99,7 @@ def test_a_chunk_that_became_empty() -> None:
     assert session.root["a"].nchunks_initialized == 1
 
 
-def test_nothing() -> None:
+def test_forks_that_wrote_nothing_join_to_nothing() -> None:
     session = begun(a={"shape": (4,), "chunks": (2,)})
     fork = fork_for_many(session)
     assert join([]) == join([NOTHING, written_by(begin_again(fork))]) == NOTHING

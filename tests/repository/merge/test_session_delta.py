@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.pairs import pairs
 
 import frazil
 from frazil.repository.merge.delta import Delta
@@ -97,9 +98,7 @@ THEIRS: list[Callable[[frazil.Group], object]] = [
 ]
 
 
-@pytest.mark.parametrize("compatible", [None, "alpha-library"])
-@pytest.mark.parametrize("theirs", THEIRS)
-@pytest.mark.parametrize("change", NOTHING)
+@pytest.mark.parametrize(("change", "theirs", "compatible"), pairs(NOTHING, THEIRS, [None, "alpha-library"]))
 def test_reverted_changes_keep_the_changes_of_others(
     change: Callable[[frazil.Session], None], theirs: Callable[[frazil.Group], object], compatible: str | None
 ) -> None:

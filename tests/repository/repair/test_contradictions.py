@@ -124,9 +124,10 @@ def test_a_tip_whose_list_of_ancestors_is_wrong(name: str, expired: bool) -> Non
     assert [(entry.kind, entry.ref) for entry in done.repaired] == [("history", "branch main")]
     for number in range(20):
         assert [commit.id for commit in repo.history()][number + 1 :] == ids
-        assert repo.verify().ok
-        repo.garbage_collect(now=True)
-        assert objects(store) >= kept
+        if number % 6 == 0:
+            assert repo.verify().ok
+            repo.garbage_collect(now=True)
+            assert objects(store) >= kept
         with repo.transaction(message="more") as root:
             root["a"].attrs["more"] = number
         repo = reopened(repo)

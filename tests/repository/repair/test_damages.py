@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.repository.repair.damages import VARIANTS, build, cases, check
 
-CASES = 12
+CASES = 8
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

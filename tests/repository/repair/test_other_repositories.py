@@ -41,7 +41,7 @@ def test_repositories_of_the_alpha_library(name: str) -> None:
     assert repo.repair(older=True, accept_loss=True, tips=True, history=True).ok
     assert contents(store) == before
     for kind in ("manifests/", "chunks/", "snapshots/"):
-        for key in store.list_prefix(kind)[:4]:
+        for key in store.list_prefix(kind)[:2]:
             store, repo = opened(name)
             store.set(key, (store.get(key) or b"")[:-7])
             damaged = contents(store)
@@ -190,7 +190,7 @@ class Beside(WrappedStore):
         return answers
 
 
-def test_beside_a_writer() -> None:
+def test_a_repair_beside_a_writer_keeps_the_commit() -> None:
     store = MemoryStore()
     damaged(store)
     beside = Beside(store)

@@ -62,7 +62,7 @@ def check_report(repo: frazil.Repository, done: Repair) -> None:
 
 
 @formats
-def test_sound(create: Create) -> None:
+def test_a_repair_changes_nothing_in_a_sound_repository(create: Create) -> None:
     store, repo = filled(create)
     before = contents(store)
     done = repo.repair(decode=True, older=True, accept_loss=True, tips=True, history=True)
@@ -221,7 +221,7 @@ def test_a_tip_that_cannot_be_read(create: Create) -> None:
 
 
 @formats
-def test_tips_go_back_on_request(create: Create) -> None:
+def test_a_repair_with_tips_moves_damaged_branches_back(create: Create) -> None:
     store, repo = filled(create)
     ids = [commit.id for commit in repo.history()]
     newest = max(store.list_prefix("chunks/"), key=lambda key: store._table.times[key])
@@ -380,7 +380,7 @@ def damage(store: MemoryStore, prefix: str, which: float, how: str, part: float,
 @formats
 @given(first=DAMAGE, second=st.none() | DAMAGE)
 @settings(max_examples=30, deadline=None)
-def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:  # type: ignore[type-arg]
+def test_a_repair_leaves_only_the_problems_that_it_reports(create: Create, first: tuple, second: tuple | None) -> None:  # type: ignore[type-arg]
     """Verify, repair, verify: the remaining problems are those that the repair reported. With every consent, tips are sound or reported as beyond repair."""
     store, repo = filled(create, 2)
     repo.create_tag("v1", "main")

@@ -57,7 +57,7 @@ def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
         assert found.objects.tolist() == changed.columns.objects[changed.current()].tolist()
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_of_changed_references_is_independent() -> None:
     changed = ChangedReferences(1)
     changed.set(rows_at([(1,), (2,)], 1))
     copy = changed.copy()
@@ -81,7 +81,7 @@ def test_own_rows_of_a_fork_are_kept_after_pickling() -> None:
         assert one.selected(one.current()).coordinates.tolist() == [[1], [2], [3], [9]]
 
 
-def test_rows_settle_and_move() -> None:
+def test_rows_are_assigned_to_objects_and_files() -> None:
     changed = ChangedReferences(2)
     numbers = changed.set(rows_at([(0, 0), (0, 1)], 2, 5))
     changed.assign_objects(numbers[:1], np.array([40]), segment=3)

@@ -45,7 +45,7 @@ def test_packs_hold_chunks_side_by_side(lengths: list[int], pack_bytes: int) -> 
 
 
 @given(st.lists(st.integers(0, 30), max_size=40))
-def test_without_packing_each_is_alone(lengths: list[int]) -> None:
+def test_without_packing_each_chunk_has_its_file(lengths: list[int]) -> None:
     packs = plan_packs(np.array(lengths, np.int64), packing=False)
     assert not packs.offset.any()
     assert packs.pack.tolist() == list(range(len(lengths)))
@@ -105,11 +105,14 @@ def test_chunks_that_are_rewritten(tmp_path: Path, size: int, count: int, turns:
 
 
 @pytest.mark.parametrize("most_inline", [None, 0])
-def test_interrupts_while_chunks_get_their_place(most_inline: int | None) -> None:
-    """At every line, odd and even ones in separate runs: the session reads the written values, and so do readers of its commits."""
-    line, done = 0 if most_inline is None else -1, False
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.campaign)])
+def test_interrupts_while_chunks_get_their_place(most_inline: int | None, step: int) -> None:
+    """At every fifth line, other ones in both runs, as most lines run repeatedly: the session reads the written values, and so do readers of its commits."""
+    line, done = 0 if most_inline is None else -2, False
     while not done:
-        line += 2
+        line += step
+        if line <= 0:
+            continue
         repo = frazil.Repository.create(MemoryStore())
         session = repo.writable_session()
         arrays = {

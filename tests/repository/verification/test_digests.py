@@ -40,7 +40,7 @@ def digest(store: Store, key: str) -> bool:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_every_chunk_file_has_one(local: bool, tmp_path: Path) -> None:
+def test_every_chunk_file_has_a_digest(local: bool, tmp_path: Path) -> None:
     store: Store = LocalStore(tmp_path / "repo") if local else MemoryStore()
     repo = written(store, tmp_path / "file")
     keys = store.list_prefix("chunks/")
@@ -110,7 +110,7 @@ def rewritten(store: Store, *, digests: bool = True) -> tuple[Store, dict[str, s
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_every_manifest_and_attribute_file_has_one(local: bool, tmp_path: Path) -> None:
+def test_every_manifest_and_attribute_file_has_a_digest(local: bool, tmp_path: Path) -> None:
     store, keys = rewritten(LocalStore(tmp_path / "r") if local else MemoryStore())
     repo = frazil.Repository.open(store)
     assert len(keys) == 6
@@ -170,11 +170,12 @@ def test_a_repair_rebuilds_such_a_manifest(damage: str) -> None:
 
 
 def test_commits_of_versions_without_digests_of_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They copy flags and give random ids. Their files, and those of all later commits, are not compared."""
+    """They copy flags, also the parent's digest, and give random ids. Their files, and those of all later commits, are not compared."""
     store, _ = rewritten(MemoryStore())
     repo = frazil.Repository.open(store)
     with monkeypatch.context() as older:
         older.setattr("frazil.repository.alpha.new_snapshot.has_file_digests", lambda _: False)
+        older.setattr("frazil.formats.alpha.snapshots.DIGEST_FLAG", "frazil.other")
         with repo.transaction(message="older version") as root:
             root["a"][:] = 5
     with repo.transaction(message="this version") as root:
@@ -183,7 +184,7 @@ def test_commits_of_versions_without_digests_of_manifests(monkeypatch: pytest.Mo
     assert frazil.Repository.open(store).verify(digests=True, decode=True).ok
 
 
-def test_repositories_without() -> None:
+def test_repositories_without_digests_refuse_to_verify_them() -> None:
     repo = frazil.Repository.create(MemoryStore())
     with pytest.raises(InvalidInputError, match="no digests"):
         repo.verify(digests=True)
@@ -226,32 +227,23 @@ def test_a_changed_letter_in_a_snapshot() -> None:
     assert frazil.Repository.open(store).verify(digests=True).ok
 
 
-def test_a_snapshot_without_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Versions before digests of snapshots wrote none; the commits that follow have one."""
-    store = MemoryStore()
-    with monkeypatch.context() as patch:
-        patch.setattr("frazil.repository.alpha.snapshot_flags.DIGEST_FLAG", "frazil.other")
-        repo = frazil.Repository.create(store, chunk_digests="crc32c")
-    with repo.transaction(message="first") as root:
-        root.attrs["x"] = 1
-    assert frazil.Repository.open(store).verify().ok
-
-
-def test_versions_that_copy_the_digest_of_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Versions without digests of snapshots copy flags that they do not know: the parent's digest is not that of their snapshot."""
+def test_every_changed_bit_of_a_snapshot_is_found() -> None:
+    """Also in its flags, which contain the digest. A collection is refused: chunks that only the original snapshot leads to would be garbage."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, chunk_digests="crc32c")
     with repo.transaction(message="first") as root:
-        root.attrs["x"] = 1
-    with monkeypatch.context() as patch:
-        patch.setattr("frazil.repository.alpha.snapshot_flags.DIGEST_FLAG", "frazil.other")
-        patch.setattr("frazil.formats.alpha.snapshots.DIGEST_FLAG", "frazil.other")
-        with frazil.Repository.open(store).transaction(message="of an older version") as root:
-            root.attrs["x"] = 2
+        root.attrs["unit"] = "metre"
+    key = f"snapshots/{repo.lookup_branch('main')}"
+    value = store.get(key) or b""
+    for at in range(len(value)):
+        store.set(key, value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :])
+        damaged = frazil.Repository.open(store)
+        assert damaged.verify().problems, at
+        with pytest.raises(FormatError):
+            damaged.garbage_collect(now=True)
+    store.set(key, value)
     assert frazil.Repository.open(store).verify().ok
-    with frazil.Repository.open(store).transaction(message="third") as root:
-        root.attrs["x"] = 3
-    assert frazil.Repository.open(store).verify().ok
+    frazil.Repository.open(store).garbage_collect(now=True)
 
 
 def test_a_changed_snapshot_is_found_beside_other_damage() -> None:

@@ -69,7 +69,7 @@ def contents(store: MemoryStore) -> dict[str, bytes | None]:
 
 
 @formats
-def test_sound(create: Create) -> None:
+def test_a_sound_repository_has_no_problems(create: Create) -> None:
     store, repo = filled(create)
     orphan(repo)
     before = contents(store)

@@ -45,7 +45,7 @@ def test_files_that_changed(tmp_path: Path) -> None:
     assert "prefixes" in closed.verify(virtual=True).problems[0].text
 
 
-def test_half_a_copy() -> None:
+def test_an_unfinished_copy_is_a_problem_and_not_repaired() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     store.set(COPY_JOURNAL, b"{}")

@@ -83,7 +83,7 @@ def test_paths_without_a_location(path: str) -> None:
         ("s3://b/a", "s3://B/", False),
     ],
 )
-def test_below(text: str, folder: str, below: bool) -> None:
+def test_is_below_compares_locations(text: str, folder: str, below: bool) -> None:
     assert parse_location(text).is_below(parse_location(folder)) is below
 
 

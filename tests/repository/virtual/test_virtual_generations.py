@@ -54,7 +54,7 @@ def sea(tmp_path: Path) -> Sea:
     return Sea(tmp_path)
 
 
-def test_in_later_commits(sea: Sea) -> None:
+def test_generations_of_a_file_are_distinguished_in_later_commits(sea: Sea) -> None:
     for number in range(6):  # so that manifests are merged
         sea.write(number + 1)
         session = sea.repo.writable_session()
@@ -65,7 +65,7 @@ def test_in_later_commits(sea: Sea) -> None:
         sea.look(sea.repo.readonly_session(), list(range(number)), [number], number + 1)
 
 
-def test_in_one_session(sea: Sea) -> None:
+def test_generations_of_a_file_are_distinguished_in_one_session(sea: Sea) -> None:
     session = sea.repo.writable_session()
     sea.refer(session, 0, 1)
     sea.write(2)
@@ -77,7 +77,7 @@ def test_in_one_session(sea: Sea) -> None:
     sea.look(sea.repo.readonly_session(), [0, 1, 2], [3], 3)
 
 
-def test_over_forks(sea: Sea) -> None:
+def test_generations_of_a_file_are_distinguished_in_forks(sea: Sea) -> None:
     session = sea.repo.writable_session()
     first, second = session.fork(), session.fork()
     sea.refer(first, 0)
@@ -90,7 +90,7 @@ def test_over_forks(sea: Sea) -> None:
 
 
 @pytest.mark.parametrize("newer_first", [True, False])
-def test_over_a_rebase(sea: Sea, newer_first: bool) -> None:
+def test_generations_of_a_file_are_distinguished_after_a_rebase(sea: Sea, newer_first: bool) -> None:
     older, newer = sea.repo.writable_session(), sea.repo.writable_session()
     sea.refer(older, 0)
     sea.write(2)
@@ -115,7 +115,7 @@ def test_another_state_of_a_file_is_a_difference(sea: Sea) -> None:
     assert sea.repo.diff(ids[1], ids[2]).is_empty
 
 
-def test_marks_are_ours(sea: Sea) -> None:
+def test_urls_with_the_fragment_of_frazil_are_refused(sea: Sea) -> None:
     session = sea.repo.writable_session()
     with pytest.raises(InvalidInputError):
         session.set_virtual_chunks("t", [[0]], sea.url + "#frazil-0123456789abcdef", 0, 4)

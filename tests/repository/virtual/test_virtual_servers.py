@@ -93,7 +93,7 @@ def test_a_bucket_with_credentials(given: str, s3: S3, bucket: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["azure", "gcs"])
-def test_other_clouds(kind: str, request: pytest.FixtureRequest) -> None:
+def test_virtual_chunks_in_google_and_azure_are_read(kind: str, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue(kind)
     bucket = server.new_bucket()
     store, url = server.store(bucket), server.url(bucket, "in/d.bin")

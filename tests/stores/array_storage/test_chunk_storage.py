@@ -466,7 +466,7 @@ def test_kinds_of_a_storage_s_own_lie_in_objects_too() -> None:
     assert taken.names == ["b", "c"]
 
 
-def test_taking_plain_chunks() -> None:
+def test_rows_of_located_plain_chunks_are_taken() -> None:
     chunks = PlainChunks(stored_packs(), "", V2Keys())
     located = chunks.locate(np.arange(5).reshape(-1, 1)).take(np.array([4, 0, 3]))
     assert located.plain

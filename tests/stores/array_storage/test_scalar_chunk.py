@@ -30,7 +30,7 @@ def test_scalar_arrays_with_two_chunk_keys(keys: DraftKeys) -> None:
 
 @pytest.mark.rule("D22", "X25", "Z9")
 @pytest.mark.parametrize("there", [(), ("own",), ("also",), ("own", "also")])
-def test_the_key_that_is_there(keys: DraftKeys, there: tuple[str, ...]) -> None:
+def test_the_existing_key_of_a_scalar_chunk_is_read(keys: DraftKeys, there: tuple[str, ...]) -> None:
     store = MemoryStore()
     names = {"own": "d/" + keys.alone, "also": "d/" + keys.also}
     for which in there:

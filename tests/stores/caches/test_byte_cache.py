@@ -95,7 +95,7 @@ def test_many_chunks_leave_the_indexes_alone() -> None:
     assert [indexes.get(name) for name in range(32)] == list(range(32)), "chunks make room"
 
 
-def test_threads_share_it() -> None:
+def test_threads_share_a_byte_cache() -> None:
     memory = ByteCache(40 * ENTRY)
     section = CacheSection[int](memory, "a")
 

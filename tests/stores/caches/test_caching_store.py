@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.few_files import few_files
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
@@ -392,20 +392,16 @@ def test_a_fork_while_another_thread_holds_the_lock() -> None:
 
 
 def test_more_objects_than_may_be_open(tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     inner = LocalStore(tmp_path)
     names = [f"{i}" for i in range(700)]
     for name in names:
         inner.set(name, name.encode())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (400, limits[1]))
-    try:
+    with few_files(350):
         store = CachingStore(inner, 10_000)
         spans = np.array([(699 - i, 0, -1) for i in range(700)], np.int64)
         for _ in range(2):
             fetched = store.fetch(names, spans, single_read=True)
             assert read_values(fetched, names, spans) == [f"{699 - i}".encode() for i in range(700)]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 # --- under an array ------------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def root(tmp_path: Path) -> Iterator[int]:
     os.close(folder)
 
 
-def test_names_tell(root: int, tmp_path: Path) -> None:
+def test_folding_is_detected_from_existing_names(root: int, tmp_path: Path) -> None:
     assert folds_visibly(root) is None
     (tmp_path / "0").write_bytes(b"")
     assert folds_visibly(root) is None, "a digit has no case"
@@ -40,7 +40,7 @@ def test_the_probe_leaves_nothing(root: int, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_clashes(root: int, tmp_path: Path) -> None:
+def test_names_that_differ_in_case_clash(root: int, tmp_path: Path) -> None:
     (tmp_path / "Sea/level").mkdir(parents=True)
     (tmp_path / "Sea/level/zarr.json").write_bytes(b"")
     assert find_clash(root, ["Sea/level/zarr.json", "Sea/new/c/0/1", "other/Sea", "0/1"]) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import resource
 import subprocess
 from _thread import interrupt_main
 from collections import deque
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import in_threads
+from tests.few_files import few_files
 
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
@@ -118,7 +118,7 @@ def test_folders_of_any_depth_are_listed() -> None:
     """Deeper than Python's recursion limit, and than a process may have open files."""
     name = "/".join("a" * 1100)
     folder = mkdtemp()  # which a TemporaryDirectory cannot remove
-    with few_files_open():
+    with few_files(256):
         root = os.open(folder, os.O_RDONLY)
         try:
             inner = os.dup(root)
@@ -137,16 +137,6 @@ def test_folders_of_any_depth_are_listed() -> None:
         finally:
             os.close(root)
             subprocess.run(["rm", "-rf", folder], check=True)
-
-
-@contextmanager
-def few_files_open() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, len(os.listdir("/proc/self/fd")) + 256), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 # --- millions of names -------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from tests.few_files import few_files
 from tests.stores.local_disks import fork, mounted
 
 import frazil
@@ -121,10 +121,10 @@ def test_too_many_open_files(store: LocalStore) -> None:
         store.set(f"{i}", b"%d" % i)
 
     def with_few() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
-        error = refusal(StoreError, lambda: store.fetch([f"{i}" for i in range(40)], NO_SPANS))
-        assert error.errno == errno.EMFILE
-        assert store.get("7") == b"7", "those that were open are closed again"
+        with few_files(20):
+            error = refusal(StoreError, lambda: store.fetch([f"{i}" for i in range(40)], NO_SPANS))
+            assert error.errno == errno.EMFILE
+            assert store.get("7") == b"7", "those that were open are closed again"
 
     assert os.waitpid(fork(with_few), 0)[1] == 0
 
@@ -132,7 +132,7 @@ def test_too_many_open_files(store: LocalStore) -> None:
 # --- links and other things ----------------------------------------------------------------------------------------------------------
 
 
-def test_links_lead_nowhere(store: LocalStore, tmp_path: Path) -> None:
+def test_links_are_not_followed_out_of_the_store(store: LocalStore, tmp_path: Path) -> None:
     outside = LocalStore(tmp_path / "outside")
     outside.set("secret", b"outside")
     store.set("a/b", b"inside")
@@ -187,7 +187,7 @@ def test_a_folder_swapped_for_a_link_meanwhile(store: LocalStore, tmp_path: Path
     assert (outside.list(), outside.get("key")) == (["key"], b"outside")
 
 
-def test_other_things_are_no_keys(store: LocalStore) -> None:
+def test_sockets_pipes_and_undecodable_names_are_no_keys(store: LocalStore) -> None:
     store.set("a", b"1")
     os.mkfifo(path_of(store, "fifo"))
     with socket.socket(socket.AF_UNIX) as listening:

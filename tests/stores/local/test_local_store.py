@@ -182,7 +182,7 @@ def test_long_names_are_read_but_not_written(store: LocalStore) -> None:
 # --- versions ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_young_versions(store: LocalStore) -> None:
+def test_versions_of_files_that_are_too_young_are_not_trusted(store: LocalStore) -> None:
     for key in ("young", "old", "seconds", "future"):
         store.set(key, b"1")
     second = 1_000_000_000

@@ -428,7 +428,7 @@ def test_files_of_known_time_and_unknown_size_are_read_in_parts() -> None:
 def test_a_server_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-out and the number of attempts are options."""
     with scripted(lambda _: None) as server:
-        store = ObjectStore(server.url, client_options={option: "50ms"}, retry_config={"max_retries": 2})
+        store = ObjectStore(server.url, client_options={option: "200ms"}, retry_config={"max_retries": 2})
         error = refused(store, match="did not answer in time")
         assert error.hint is not None and "client_options" in error.hint
         assert len(server.requests) == 3
@@ -442,7 +442,7 @@ def test_a_server_that_never_answers(option: str) -> None:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"Trailer: x\r\n"),
     ],
 )
-def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
+def test_an_answer_that_never_ends_times_out(begins: bytes, goes_on: bytes) -> None:
     """The time for a whole answer ends also where bytes keep coming: of its body, of heads before its own, of trailers."""
     with scripted(lambda _: chain([begins], repeat(goes_on))) as server:
         store = ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0})

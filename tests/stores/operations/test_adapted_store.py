@@ -27,7 +27,7 @@ from frazil.testing.store_base import columns
 
 
 @pytest.mark.rule("D65")
-@pytest.mark.parametrize("names", subsets(20), ids="+".join)
+@pytest.mark.parametrize("names", subsets(10), ids="+".join)
 class TestSubsets(StoreTests):
     @pytest.fixture(autouse=True)
     def choose(self, names: tuple[str, ...]) -> None:

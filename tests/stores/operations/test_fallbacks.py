@@ -215,7 +215,7 @@ def test_erase_prefix_of_the_object_is_used() -> None:
 
 @pytest.mark.rule("D64")
 @pytest.mark.parametrize("name", ["list", "list_prefix", "list_dir"])
-def test_any_listing_gives_all(name: str) -> None:
+def test_any_listing_operation_lists_all_keys(name: str) -> None:
     table = Table()
     for key in ("b", "a/b", "a/c/d", "a/c/e/f", "a0"):
         table.set(key, b"")

@@ -63,7 +63,7 @@ def test_a_run_is_repeated_in_another_process() -> None:
 
 
 @pytest.mark.parametrize("seed", [213, 551, 1063, 1117, 1134, 10653])
-def test_seeds_that_failed_once(seed: int) -> None:
+def test_seeds_that_failed_before_pass(seed: int) -> None:
     """213: a commit whose folder could not be synced was looked up again, acknowledged without another sync, and lost in a crash. 10653: of two commits of
     unknown outcome the first arrived between two reads of the branch, and was made again."""
     Simulation(seed, without=["reset", "solve", "collect", "rescue"]).run()

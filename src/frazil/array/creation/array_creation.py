@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import array_metadata
-from frazil.array.creation.data_source import DataSource, addresses_read, data_source
-from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node
+from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node, node_exists
 from frazil.array.hierarchy.removal import remove_node
+from frazil.base.arrays import ArrayLike
 from frazil.base.late import LateModule
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
 from frazil.metadata.model import ArrayMetadata
@@ -38,8 +41,9 @@ def new_array(
     """Creates an array from the arguments of array_metadata, completed from `data` where given, and writes the data. Other arguments as in create_array and
     create_nodes.
 
-    If the data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as
-    far as addresses_read finds it."""
+    Of the data, the first box is read before an existing node is removed; in a session, all of it: the new array takes the path when it is complete. If the
+    data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as far
+    as addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, location)
     write_data = arguments.pop("write_data", True)
@@ -58,20 +62,24 @@ def new_array(
     metadata = array_metadata(location.registry, zarr_format=location.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(location, metadata)
     array = Array(location._replace(nodes=None), metadata)  # before an existing node may be removed
+    final = location
     if source is not None:
         _check(source, array)
-    if source is not None and source.sliced is not None and overwrite:
-        _check_no_overlap(source.sliced, location, replaces)
+        if overwrite and location.nodes is not None and node_exists(location):
+            location = location.at(f"{location.path}.new-{os.urandom(8).hex()}")
+        elif overwrite and source.sliced is not None:
+            _check_no_overlap(source.sliced, location, replaces)
+    boxes = iter(()) if source is None else _boxes(array, source)
     create_nodes(
         location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
     )
     try:
-        if (
-            location.nodes is not None
-        ):  # which gives the chunks of existing arrays, and may store only part of the metadata
+        if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
             array = Array(location, stored_array(location))
-        if source is not None:
-            _fill(array, source, report)
+        _fill(array, boxes, report)
+        if location is not final and location.nodes is not None:
+            location.nodes.move(location.path, final.path, overwrite=True)
+            array = Array(final, stored_array(final))
     except BaseException:
         if source is not None:
             with suppress(FrazilError):
@@ -92,11 +100,17 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
         )
 
 
-def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:
+def _boxes(array: Array, source: DataSource) -> Iterator[tuple[Box, ArrayLike]]:
+    """The boxes of the data, of which the first has been read."""
+    most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    boxes = source.parts(array.shape, array.shards or array.chunks, array.chunks, most)
+    return chain(list(islice(boxes, 1)), boxes)
+
+
+def _fill(array: Array, boxes: Iterator[tuple[Box, ArrayLike]], report: Callable[[int], object]) -> None:
     """Writes all elements. The document has just been written: the first write need not compare it."""
     array._access.document.mark_new()
-    most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
-    for box, values in source.parts(array.shape, array.shards or array.chunks, array.chunks, most):
+    for box, values in boxes:
         array[box] = values
         report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
 

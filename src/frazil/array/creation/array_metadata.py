@@ -151,12 +151,20 @@ def _data_type(
 ) -> tuple[DataType, Extension, object, ZarrArguments]:
     """The data type and its array-to-bytes codec, and the other arguments: without the codec of objects, which determines both for object arrays of Zarr v2."""
     if zarr_format == 2 and v2_objects.is_object(dtype):
-        object_type, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
-        return object_type.data_type, object_type.extension, codecs, zarr
+        return _object_type(registry, codecs, zarr)
     if hasattr(dtype, "to_native_dtype") and hasattr(dtype, "to_json"):  # zarr-python's object
         dtype = dtype.to_json(zarr_format=3)
     data_type = registry.metadata.data_type_from_user(dtype)
+    if zarr_format == 2 and zarr_arguments.first_filter(codecs, zarr) == data_type.serializer.name:
+        return _object_type(registry, codecs, zarr)  # text, or bytes, with its codec
     return data_type, data_type.serializer, codecs, zarr
+
+
+def _object_type(
+    registry: Registry, codecs: object, zarr: ZarrArguments
+) -> tuple[DataType, Extension, object, ZarrArguments]:
+    object_type, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
+    return object_type.data_type, object_type.extension, codecs, zarr
 
 
 def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEncoding:

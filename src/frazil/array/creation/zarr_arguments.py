@@ -227,8 +227,7 @@ def object_array(
     """The kind of objects in a new array of Zarr v2, from its codec of objects (the first of filters, or of codecs), and both arguments without this codec.
     Raises MetadataError where there is none, UnknownExtensionError for an unknown one."""
     name = "codecs" if "filters" not in arguments else "filters"
-    value = arguments.get("filters", codecs)
-    listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
+    listed = _listed_filters(codecs, arguments)
     first = _document(listed[0]) if listed else None
     filters = [] if first is None else [as_json(_lists(first), item(name, 0))]
     parsed = parse_object_array(filters, registry, name)
@@ -236,6 +235,17 @@ def object_array(
     if name == "filters":
         return parsed, codecs, {**arguments, "filters": filters_left}
     return parsed, filters_left, arguments
+
+
+def first_filter(codecs: object, arguments: ZarrArguments) -> object:
+    """The id of the first of filters, or of codecs, if it is one of numcodecs; else None."""
+    listed = _listed_filters(codecs, arguments)
+    return (_document(listed[0]) or {}).get("id") if listed else None
+
+
+def _listed_filters(codecs: object, arguments: ZarrArguments) -> list[object]:
+    value = arguments.get("filters", codecs)
+    return [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
 
 
 def check_settings(arguments: ZarrArguments) -> None:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from frazil.base.late import LateModule
+from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
 from frazil.operations.window import Window
 
@@ -25,11 +26,12 @@ def add_decoded(parser: ArgumentParser) -> None:
 
 def decoded(window: Window) -> Window:
     """The same selection of the decoded array. Raises InvalidInputError where xarray is missing, MetadataError for attributes that cannot be decoded."""
+    load_package("xarray", "--decoded needs", "xarray")
     try:
         return window._replace(source=decoded_array.DecodedArray(window.array))
     except ImportError as error:
         raise InvalidInputError(
-            f"--decoded needs xarray, and cftime for other calendars: {error}",
+            f"--decoded needs cftime for other calendars: {error}",
             path=window.array.path or "/",
-            hint="pip install 'frazil[xarray]' cftime",
+            hint="pip install cftime",
         ) from error

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.types.core import DataType
-from frazil.operations.window import Values
 
 
 @contextlib.contextmanager

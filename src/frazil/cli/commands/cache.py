@@ -10,7 +10,7 @@ from frazil.array.info import table
 from frazil.base.late import LateModule
 from frazil.base.reports import counted, human
 from frazil.cli.command import Command, size
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
@@ -29,7 +29,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="remove what was used least recently, until at most SIZE is left: bytes, or as in 500MB or 10GiB",
     )
     change.add_argument("--clear", action="store_true", help="remove everything; the folder remains a cache")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -28,4 +28,5 @@ COMMAND = Command(
     ),
     add_arguments,
     run,
+    prints_json=False,
 )

@@ -134,4 +134,5 @@ COMMAND = Command(
     ),
     add_arguments,
     run,
+    prints_json=False,
 )

@@ -30,7 +30,7 @@ class Bytes(ArrayToBytes):
         return Bytes("little") if self.endian is None and spec.swaps else self
 
     def check(self, spec: ChunkSpec, path: str) -> None:
-        if spec.views:
+        if spec.has_views:
             raise MetadataError(
                 "codec bytes encodes only elements of a fixed size", path=path, hint="use vlen-utf8 or vlen-bytes"
             )

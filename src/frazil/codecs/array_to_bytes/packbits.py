@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from frazil.base.arrays import Octets
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, choice, integer
 from frazil.codecs.number_types import bits_of, number_type
 from frazil.errors import ChunkDecodeError, MetadataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Bytes = NDArray[np.uint8]
+    Bytes = Octets
 
 PADDINGS = ("none", "first_byte", "last_byte")
 _SIGNED = frozenset({"int2", "int4", "int8", "int16", "int32", "int64"})

@@ -66,10 +66,5 @@ class VlenArray(Vlen):
     name: ClassVar[str] = "vlen-array"
 
 
-def element_stage(spec: ChunkSpec, native: tuple[tuple[object, ...], ...], limit: int) -> ElementStage:
-    """The stage that runs these codecs for many chunks, with the kernel's codecs behind them."""
-    return ElementStage(spec.shape, spec.dtype, native, limit, spec.heap)
-
-
 def _stage(spec: ChunkSpec) -> ElementStage:
-    return element_stage(spec, (), MOST_BYTES)
+    return ElementStage(spec.shape, spec.dtype, (), MOST_BYTES, spec.heap)

@@ -18,7 +18,7 @@ class Gzip(BytesToBytes):
         self.level = integer(level, "level", 0, 9)
 
     def native(self) -> NativeCodec | None:
-        return (self.name, self.level)
+        return ("gzip", self.level)
 
 
 class NumcodecsGzip(Gzip):
@@ -29,6 +29,3 @@ class NumcodecsGzip(Gzip):
 
     def __init__(self, level: int = 1) -> None:
         super().__init__(level)
-
-    def native(self) -> NativeCodec | None:
-        return (Gzip.name, self.level)

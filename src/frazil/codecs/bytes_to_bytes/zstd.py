@@ -22,7 +22,7 @@ class Zstd(BytesToBytes):
         self.checksum = checksum
 
     def native(self) -> NativeCodec | None:
-        return (self.name, self.level, self.checksum)
+        return ("zstd", self.level, self.checksum)
 
 
 class NumcodecsZstd(Zstd):
@@ -30,6 +30,3 @@ class NumcodecsZstd(Zstd):
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.zstd"
-
-    def native(self) -> NativeCodec | None:
-        return (Zstd.name, self.level, self.checksum)

@@ -6,6 +6,7 @@ the format of a shard is in sharding/shard.py, decoding and encoding of an inner
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from frazil import _kernel
 from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain.compiled_chain import Chain, InnerChunk
+from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, Stage
 from frazil.codecs.codec import (
     ArrayToArray,
     ArrayToBytes,
@@ -31,14 +32,13 @@ from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
-    from frazil.codecs.array_to_bytes import vlen
-    from frazil.codecs.chain import python_chain, python_stage
+    from frazil.codecs.chain import element_stage, python_chain, python_stage
     from frazil.codecs.chain.python_chain import PythonChain, Serializer
     from frazil.codecs.sharding import whole_shard
 else:
+    element_stage = LateModule("frazil.codecs.chain.element_stage")
     python_chain = LateModule("frazil.codecs.chain.python_chain")
     python_stage = LateModule("frazil.codecs.chain.python_stage")
-    vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 _MOST_DIMENSIONS = 32  # the limit of NumPy before 2.0
@@ -153,8 +153,8 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
         inner = spec._replace(shape=tuple(serializer.chunk_shape))
         check_sizes(serializer.codecs, inner, f"{serializer_path}.configuration.codecs")
         return
-    size = size_of(serializer, lambda: serializer.encoded_size(spec), serializer_path)
-    for following, codec_path in after:
+    sizes = _sizes((serializer, serializer_path), after, spec)
+    for (following, codec_path), size in zip(after, sizes, strict=False):
         most = following.most_bytes
         if size is not None and most is not None and size > most:
             raise MetadataError(
@@ -162,38 +162,43 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
                 path=codec_path,
                 hint="choose smaller chunks, or a codec without this limit, such as zstd",
             )
-        if size is not None:
-            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), codec_path)  # type: ignore[misc]
+
+
+def _sizes(
+    serializer: tuple[ArrayToBytes, str], after: Sequence[tuple[BytesToBytes, str]], spec: ChunkSpec
+) -> list[int | None]:
+    """Bytes after the array-to-bytes codec, and after each codec behind it; None where they depend on the values."""
+    codec, path = serializer
+    sizes = [size_of(codec, partial(codec.encoded_size, spec), path)]
+    for following, codec_path in after:
+        size = sizes[-1]
+        sizes.append(None if size is None else size_of(following, partial(following.encoded_size, size), codec_path))
+    return sizes
 
 
 def _with_limit(level: Level, inner: Chain) -> Chain:
     """A shard may have gaps, so its size has no natural bound. The bound is twice the size of a full shard."""
     full = level.index_codecs.nbytes + level.total * inner.bound
     for codec in level.after:
-        full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
+        full = bound_of(codec, partial(codec.bound, full), "codecs")
     levels = (level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels)
     return Chain(levels, inner.inner_chunk, inner.native and level.addressable and level.index_codecs.plain)
 
 
 def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> PythonChain:
     """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
-    before, (serializer, blamed_path), after = split(codecs, path)
+    before, (serializer, serializer_path), after = split(codecs, path)
     specs = _specs(before, index_spec(counts))
-    with codec_call(serializer, blamed_path):
-        serializer.check(specs[-1], blamed_path)
-    size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), blamed_path)
-    sizes = [size]
-    for following, codec_path in after:
-        if size is not None:
-            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), codec_path)  # type: ignore[misc]
-            blamed_path = codec_path
-        sizes.append(size)
-    if size is None:
-        raise MetadataError(
-            "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
-            path=blamed_path,
-        )
-    return _chain(before, serializer, after, specs, [s or 0 for s in sizes])
+    with codec_call(serializer, serializer_path):
+        serializer.check(specs[-1], serializer_path)
+    sizes = _sizes((serializer, serializer_path), after, specs[-1])
+    for size, (_, codec_path) in zip(sizes, [(serializer, serializer_path), *after], strict=True):
+        if size is None:
+            raise MetadataError(
+                "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
+                path=codec_path,
+            )
+    return _chain(before, serializer, after, specs, [size or 0 for size in sizes])
 
 
 def nested_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
@@ -228,7 +233,7 @@ def _bounds(most: int, after: Sequence[tuple[BytesToBytes, str]]) -> list[int]:
     """The most bytes before the first of these codecs, and after each."""
     bounds = [most]
     for codec, path in after:
-        bound = bound_of(codec, lambda codec=codec, most=bounds[-1]: codec.bound(most), path)  # type: ignore[misc]
+        bound = bound_of(codec, partial(codec.bound, bounds[-1]), path)
         bounds.append(min(bound, _LARGEST_BOUND))
     return bounds
 
@@ -265,21 +270,19 @@ def _inner_chunk(
     while type(codec) is Bytes and needed and needed[-1].keeps_order:  # the bytes are the same without it
         needed.pop()
     transpositions = [first for first in needed if type(first) is Transpose]
-    itemsize = spec.dtype.itemsize
-    if type(codec) is Bytes and len(native) == len(after) and len(transpositions) == len(needed):  # the kernel does all
+    stage: Stage | None = None
+    if (type(codec) is Bytes or codec._vlen) and len(native) == len(after) and len(transpositions) == len(needed):
         for transposition in transpositions:
             order = tuple(order[d] for d in transposition.order)
-        program = _kernel.program(spec.shape, itemsize, order, codec.swaps(specs[-1]), native, spec.fill)
-        return InnerChunk(spec.shape, program, None, bounds[-1], spec.nbytes)
-    if codec._vlen and len(native) == len(after) and len(transpositions) == len(before):
-        for transposition in transpositions:
-            order = tuple(order[d] for d in transposition.order)
-        program = _kernel.program(spec.shape, itemsize, order, (), (), spec.fill)
-        stage = vlen.element_stage(specs[-1], tuple(native), bounds[0])
-        return InnerChunk(spec.shape, program, stage, bounds[-1], spec.nbytes)
-    program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
-    python = after[: len(after) - len(native)]
-    chain = _chain(before, runs, python, specs, bounds[: len(python) + 1])
-    return InnerChunk(
-        spec.shape, program, python_stage.PythonStage(order, chain, tuple(native)), bounds[-1], spec.nbytes
-    )
+        if type(codec) is Bytes:  # the kernel does all
+            swaps, by_program = codec.swaps(specs[-1]), native
+        else:
+            swaps, by_program = (), []
+            stage = element_stage.ElementStage(specs[-1].shape, specs[-1].dtype, tuple(native), bounds[0])
+    else:
+        python = after[: len(after) - len(native)]
+        chain = _chain(before, runs, python, specs, bounds[: len(python) + 1])
+        stage = python_stage.PythonStage(order, chain, tuple(native))
+        order, swaps, by_program = tuple(range(len(order))), (), []
+    program = _kernel.program(spec.shape, spec.dtype.itemsize, order, swaps, by_program, spec.fill)
+    return InnerChunk(spec.shape, program, stage, bounds[-1], spec.nbytes)

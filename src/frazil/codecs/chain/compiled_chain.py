@@ -5,23 +5,21 @@ Contains the work of one call on bytes in memory. compilation.py compiles a chai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.codecs.codec import Array
 from frazil.codecs.sharding.shard import Level
 from frazil.indexing import BoxChunks, PointChunks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
     from frazil.metadata.types.heap import Heap
 
-Columns: TypeAlias = "NDArray[np.int64]"
 Chunks = BoxChunks | PointChunks
 Old = tuple[
     "_kernel.Files | None", "Sequence[Buffer]", Columns

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.codecs.chain.compiled_chain import Encoded, segment_rows
 from frazil.codecs.codec import Array, NativeCodec
@@ -18,11 +19,7 @@ from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import Heap
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
-
-Columns: TypeAlias = "NDArray[np.int64]"
 
 
 class ElementStage(Record):

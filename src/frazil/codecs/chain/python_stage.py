@@ -5,11 +5,12 @@ Only here does Python run per inner chunk, on threads. Chains of the kernel's co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.base.threads import Threads
 from frazil.codecs.chain.compiled_chain import Encoded
@@ -18,15 +19,12 @@ from frazil.codecs.codec import Array, NativeCodec, Refusal
 from frazil.errors import ChecksumError, FormatError, FrazilError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.metadata.types.heap import Heap
 
-Columns: TypeAlias = "NDArray[np.int64]"
 Item = TypeVar("Item")
 _REFUSED = (FrazilError, MemoryError)  # each belongs to one chunk
 Result = TypeVar("Result")
-_CODES: dict[type[FrazilError], int] = {
+_CODES: dict[type[Exception], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
     FormatError: _kernel.FAILED_RANGE,
 }  # the kind of failure for each class of errors of codecs

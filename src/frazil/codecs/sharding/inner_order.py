@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.base.arrays import Columns
 
+if TYPE_CHECKING:
     from frazil.codecs.sharding.shard import Level
 
-Columns: TypeAlias = "NDArray[np.int64]"
 Order = Literal["C", "F", "morton", "written"]
 
 

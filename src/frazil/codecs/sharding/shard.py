@@ -6,23 +6,20 @@ array_to_bytes/sharding_indexed.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns, Octets
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal, cause_of
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
     from frazil.codecs.chain.python_chain import PythonChain
-
-Columns: TypeAlias = "NDArray[np.int64]"
 
 
 def index_spec(counts: Sequence[int]) -> ChunkSpec:
@@ -132,9 +129,7 @@ def index_error(code: int, text: str, key: str | None = None) -> FrazilError:
     return kind(text, key=key, hint="the shard is damaged or was cut short, or its metadata is of another array")
 
 
-def encode_indexes(
-    level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None
-) -> NDArray[np.uint8]:
+def encode_indexes(level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None) -> Octets:
     """Undoes read_indexes: uint8[g, nbytes]. Raises InvalidInputError for a user's codec; name(error, i) may add to it which shard it was."""
     codecs = level.index_codecs
     data = np.empty((len(tables), codecs.nbytes), np.uint8)
@@ -205,7 +200,7 @@ class Assembled(Record):
 
     rows: Columns
     offsets: Columns
-    indexes: NDArray[np.uint8]
+    indexes: Octets
 
 
 def assemble(

@@ -10,7 +10,8 @@ from itertools import product
 import numpy as np
 
 from frazil import _kernel
-from frazil.codecs.chain.compiled_chain import Chain, Columns, InnerChunk, decode_chunks, encode_chunks
+from frazil.base.arrays import Columns
+from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, decode_chunks, encode_chunks
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError

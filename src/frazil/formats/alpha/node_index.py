@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Columns, Flags
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
@@ -29,12 +30,7 @@ from frazil.formats.nodes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
-
-    Columns = NDArray[np.int64]
-
 ROW: Final = 8  # numbers of a row from the kernel: where an entry begins, and then
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
@@ -217,7 +213,7 @@ class NodeIndex(StoredNodes):
                     hint="restore the snapshot from a copy, or use another one of the history",
                 )
 
-    def unequal(self, other: StoredNodes, pairs: Columns) -> NDArray[np.bool_]:
+    def unequal(self, other: StoredNodes, pairs: Columns) -> Flags:
         """Whether their bytes differ."""
         assert isinstance(other, NodeIndex)
         left, right = self.spans(pairs[:, 0]), other.spans(pairs[:, 1])
@@ -240,9 +236,9 @@ def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[
     return paths, rows, end, distinct
 
 
-def _equal_spans(left: bytes, ours: Columns, right: bytes, theirs: Columns) -> NDArray[np.bool_]:
+def _equal_spans(left: bytes, ours: Columns, right: bytes, theirs: Columns) -> Flags:
     """bool[n]: whether left[ours[i, 0] : ours[i, 1]] equals right[theirs[i, 0] : theirs[i, 1]]. Spans that are adjacent in both are compared at once."""
-    equal: NDArray[np.bool_] = ours[:, 1] - ours[:, 0] == theirs[:, 1] - theirs[:, 0]
+    equal: Flags = ours[:, 1] - ours[:, 0] == theirs[:, 1] - theirs[:, 0]
     order = np.flatnonzero(equal)
     order = order[np.argsort(ours[order, 0], kind="stable")]
     ours, theirs = ours[order], theirs[order]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
 from frazil.base.record import Record
@@ -20,9 +20,13 @@ from frazil.formats.nodes import Nodes
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
 FORMAT_VERSION: Final = 0
-# the id of the snapshot, and the CRC-32C of the bytes of its file after the flags, the highest byte first
+# the id of the snapshot, and the CRC-32C of its other flags and of the bytes of its file after the flags, the highest byte first
 DIGEST_FLAG: Final = "frazil.snapshot_digest"
+NO_DIGEST: Final = pack(None)
 
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
@@ -148,7 +152,7 @@ def encode_and_index(
     format cannot hold.
 
     infos  a cache of ancestors from one snapshot to the next, which is extended
-    A DIGEST_FLAG gets its value here."""
+    A DIGEST_FLAG of NO_DIGEST gets its value here."""
     total = checked(snapshot.total_parents, _U32, "the number of ancestors")
     count = len(snapshot.history) & _U16  # the library of that time lets it wrap around, too
     head = bytearray()
@@ -165,8 +169,8 @@ def encode_and_index(
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
     nodes, start = encode_nodes(snapshot.nodes), bytearray()
-    if DIGEST_FLAG in snapshot.flags:
-        digest = _packed_digest(snapshot, _kernel.crc32c(nodes, _kernel.crc32c(head)))
+    if snapshot.flags.get(DIGEST_FLAG) == NO_DIGEST:
+        digest = _packed_digest(snapshot, head, nodes)
         snapshot = snapshot._replace(flags={**snapshot.flags, DIGEST_FLAG: digest})
     write_array(start, len(_FIELDS))
     write_value(start, FORMAT_VERSION)
@@ -175,19 +179,25 @@ def encode_and_index(
     return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(start) + len(head), key))
 
 
+def names_own_digest(snapshot: SnapshotFile) -> bool:
+    """Whether a snapshot has a digest that was written for it: versions that do not know the flag copy that of the parent, with the parent's id."""
+    return snapshot.flags.get(DIGEST_FLAG, b"")[:-CRC_BYTES] == _packed_digest(snapshot)[:-CRC_BYTES]
+
+
 def differs_from_digest(snapshot: SnapshotFile, data: bytes) -> bool:
-    """Whether a file of a snapshot with a digest has other bytes after its flags than were written."""
+    """Whether a file of a snapshot that was written with a digest has none, or other bytes than were written."""
     reader = Reader(data, None)
     reader.array("a snapshot")
     _read_version(reader, "the version")
     _read_flags(reader, "the flags")
-    digest = _packed_digest(snapshot, _kernel.crc32c(memoryview(data)[reader.at :]))
-    found = snapshot.flags.get(DIGEST_FLAG)
-    # versions that do not know the flag copy that of the parent, with the parent's id
-    return found is not None and found[:-CRC_BYTES] == digest[:-CRC_BYTES] and found != digest
+    return snapshot.flags.get(DIGEST_FLAG) != _packed_digest(snapshot, memoryview(data)[reader.at :])
 
 
-def _packed_digest(snapshot: SnapshotFile, crc: int) -> bytes:
+def _packed_digest(snapshot: SnapshotFile, *parts: Buffer) -> bytes:
+    """The value of the DIGEST_FLAG. parts: the bytes of the file after its flags"""
+    crc = _kernel.crc32c(pack({name: Packed(value) for name, value in snapshot.flags.items() if name != DIGEST_FLAG}))
+    for part in parts:
+        crc = _kernel.crc32c(part, crc)
     return pack((encode_id(snapshot.metadata.id), crc.to_bytes(CRC_BYTES, "big")))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from frazil.api.nodes import create_array, create_group
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
-from frazil.integrations.files.hdf5.library_reader import open_hdf5
+from frazil.integrations.files.hdf5.dataset_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source

@@ -6,6 +6,7 @@ writer writes elements."""
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import xarray
@@ -16,7 +17,8 @@ from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError, shown
+from frazil.array.hierarchy.removal import remove_node
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError, shown
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout
 from frazil.integrations.xarray.locations import joined
@@ -33,7 +35,6 @@ from frazil.integrations.xarray.new_variables import (
 )
 from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
 from frazil.integrations.xarray.writer import Writer
-from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class FrazilDataStore(AbstractDataStore):
     fill_as_mask  as for variables.variable_of
     target  the options of the write; None: those of mode "a", the defaults"""
 
-    __slots__ = ("_arrays", "_attributes", "_fill_as_mask", "_group", "_plans", "_target")
+    __slots__ = ("_arrays", "_attributes", "_created", "_fill_as_mask", "_group", "_plans", "_target")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class FrazilDataStore(AbstractDataStore):
         self._fill_as_mask = fill_as_mask
         self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
         self._plans: Sequence[Planned] = ()
+        self._created: Mapping[str, Array] = {}
         self._attributes: Mapping[str, object] = {}
 
     @property
@@ -159,7 +161,7 @@ class FrazilDataStore(AbstractDataStore):
 
     def make(self, group: Group, writer: Writer) -> None:
         """Creates or grows the planned arrays in a group, and passes their elements to the writer. Raises the errors of creating and resizing."""
-        created = create(group, self._plans)
+        self._created = created = create(group, self._plans)
         if self._target.mode != "r+" and group.attrs.asdict() != self._attributes:
             group.attrs.put(self._attributes)
         for plan in self._plans:
@@ -167,6 +169,15 @@ class FrazilDataStore(AbstractDataStore):
             if plan.shape is not None:
                 array.resize(plan.shape)
             writer.add(plan.data, array, plan.region)
+
+    def remove_made(self, group: Group) -> None:
+        """Removes the arrays that `make` created, whose elements could not be written, and the document of a new group that is then empty."""
+        location = group._location
+        with suppress(FrazilError):
+            for array in self._created.values():
+                remove_node(array._location)
+            if self._group is None and location.nodes is None and not len(group):
+                location.store.erase_values(location.layout.document_keys(group.path))
 
     def _planned(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
         target = self._target
@@ -190,8 +201,7 @@ class FrazilDataStore(AbstractDataStore):
             else:
                 variable = encoded_variable(variable, names[key])
             plans.append(planned_variable(names[key], variable, present.get(names[key]), target, key in checked))
-        if not any(isinstance(array._location.store, NodeStore) for array in present.values()):
-            _check_lengths(present, plans)  # a session may take several writes for one commit
+        _check_lengths(present, plans, target.append_later)
         return plans
 
     def coordinate(self, name: str) -> xarray.Variable:
@@ -199,14 +209,14 @@ class FrazilDataStore(AbstractDataStore):
         return conventions.decode_cf_variable(name, self.variable(name).compute())
 
 
-def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned]) -> None:
+def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned], ignored: str | None) -> None:
     """Raises InvalidInputError for a write after which the group is no dataset, because a dimension has two lengths: of a variable that is not appended to, or of a
-    new one. A group that has them already may be written."""
+    new one. A group that has them already may be written. ignored: a dimension that may have them"""
     before = {name: found for name, array in present.items() if (found := _named_lengths(array)) is not None}
     after = before | {plan.name: planned_lengths(plan, before.get(plan.name)) for plan in plans}
     old, new = _first_by_length(before), _first_by_length(after)
     for dimension, lengths in new.items():
-        if len(lengths) > 1 and len(old.get(dimension, ())) < 2:
+        if dimension != ignored and len(lengths) > 1 and len(old.get(dimension, ())) < 2:
             (one, name), (other, second) = list(lengths.items())[:2]
             raise InvalidInputError(
                 f"after this write the dimension {dimension!r} would have length {one} in variable {name!r} and {other} in {second!r}",

@@ -23,13 +23,16 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
     number is not compared: xarray warns."""
     encoding = variable.encoding
     try:
-        stored = np.dtype(encoding["dtype"])
+        stored = np.dtype(encoding.get("dtype") or variable.dtype)
         scale, offset = float(encoding.get("scale_factor", 1)), float(encoding.get("add_offset", 0))
-    except (KeyError, TypeError, ValueError):
+    except (TypeError, ValueError):
         return variable  # nothing to compare, or an encoding that xarray refuses
-    if stored.kind not in "iu" or variable.dtype.kind not in "iuf" or "_Unsigned" in encoding:
+    if "_Unsigned" in encoding:
         return variable
-    check_fill(name, encoding.get("_FillValue"), stored, exists)
+    for key in ("_FillValue", "missing_value"):
+        check_fill(name, encoding.get(key), stored, exists)
+    if "dtype" not in encoding or stored.kind not in "iu" or variable.dtype.kind not in "iuf":
+        return variable
     if scale == 1 and offset == 0 and np.can_cast(variable.dtype, stored):
         return variable
     check = partial(_check, name=name, encoding=dict(encoding), exists=exists)
@@ -85,12 +88,25 @@ def _packed(values: NDArray[np.generic], name: str, encoding: Mapping[str, objec
 
 
 def check_fill(name: str, fill: object, stored: np.dtype[np.generic], exists: bool) -> None:
-    """Raises InvalidInputError for a fill value that the integers cannot hold: cast to them, it would mark another value as missing."""
-    limits = np.iinfo(stored)  # type: ignore[type-var]
-    number = None if fill is None else np.asarray(fill).item()
-    if isinstance(number, int | float) and not limits.min <= number <= limits.max:
-        text = f"has the fill value {fill}, which its encoding as {stored} cannot hold: it holds {limits.min} to {limits.max}"
-        raise unfit(name, exists, text)
+    """Raises InvalidInputError for a fill value that the stored numbers cannot hold: cast to them, it would mark another value as missing. Floating-point numbers
+    hold it rounded."""
+    if fill is None or stored.kind not in "biufc" or np.size(fill) != 1:  # type: ignore[arg-type]
+        return
+    number = np.asarray(fill).item()
+    if not isinstance(number, int | float):
+        return
+    if stored.kind in "iu":
+        limits = np.iinfo(stored)  # type: ignore[type-var]
+        fits, held = limits.min <= number <= limits.max and number == int(number), f"{limits.min} to {limits.max}"
+    elif stored.kind == "b":
+        fits, held = number in (0, 1), "0 and 1"
+    else:
+        largest = float(np.finfo(stored).max)  # type: ignore[type-var]
+        fits, held = not largest < abs(number) < np.inf, f"up to {largest:g}"
+    if not fits:
+        raise unfit(
+            name, exists, f"has the fill value {fill}, which its encoding as {stored} cannot hold: it holds {held}"
+        )
 
 
 def unfit(name: str, exists: bool, text: str, dtype: str = "float64") -> InvalidInputError:

@@ -80,13 +80,13 @@ def write_dataset(
         inner = joined(path, group)
         if chosen == "w":
             _check_no_overlap(dataset, location, inner)
-        chosen_target = _target(chosen, append_dim, layout, options)
+        # a session may take several writes for one commit
+        later = append_dim if isinstance(location, NodeStore) and branch_of(target) is None else None
+        chosen_target = _target(chosen, append_dim, layout, options)._replace(append_later=later)
         found = _existing(location, inner, chosen)
         store = _planned(dataset, found, chosen_target, region, encoding)
         store.try_out(_new_root(location, inner, chosen) if found is None else found)
-        writer = Writer(options.progress)
-        store.make(_opened(location, inner, chosen), writer)
-        return writer.sync(compute=options.compute)
+        return _written({"": store}, _opened(location, inner, chosen), options)
 
     return _write_to(target, group, options, write)
 
@@ -130,13 +130,24 @@ def write_tree(
             target = _target(chosen, None, layout, options)
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
             stores[below].try_out(new, below)
-        writer = Writer(options.progress)
-        created = _opened(location, inner, chosen)
-        for below, store in stores.items():
-            store.make(created.require_group(below) if below else created, writer)
-        return writer.sync(compute=options.compute)
+        return _written(stores, _opened(location, inner, chosen), options)
 
     return _write_to(target, group, options, write)
+
+
+def _written(stores: Mapping[str, FrazilDataStore], root: Group, options: Options) -> Delayed | None:
+    """Writes what was planned for the groups at and below `root`, by their paths. New arrays whose elements cannot be written are removed: they would look
+    complete."""
+    writer, groups = Writer(options.progress), dict[str, Group]()
+    try:
+        for below, store in stores.items():
+            groups[below] = root.require_group(below) if below else root
+            store.make(groups[below], writer)
+        return writer.sync(compute=options.compute)
+    except BaseException:
+        for below in reversed(groups):
+            stores[below].remove_made(groups[below])
+        raise
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:

@@ -42,15 +42,6 @@ class DraftExtensions(Record):
     array_extensions: tuple[tuple[str, ArrayExtension], ...] = ()
     metadata_encodings: tuple[tuple[str, MetadataEncodingReader], ...] = ()
 
-    def with_memory_layout(self, uri: str, layout: MemoryLayout) -> DraftExtensions:
-        return self._replace(memory_layouts=((uri, layout), *self.memory_layouts))
-
-    def with_array_extension(self, uri: str, extension: ArrayExtension) -> DraftExtensions:
-        return self._replace(array_extensions=((uri, extension), *self.array_extensions))
-
-    def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> DraftExtensions:
-        return self._replace(metadata_encodings=((uri, encoding), *self.metadata_encodings))
-
     def memory_layout(self, extension: Extension, path: str) -> MemoryLayout:
         return _required(self.memory_layouts, extension, path, "memory layout", "with_memory_layout")
 

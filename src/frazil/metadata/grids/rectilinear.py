@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Columns
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.members import INT64_MAX, Members, check_integer, refusal
 from frazil.metadata.value import Value, assign
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Runs = tuple[tuple[int, int], ...]  # (length, how many chunks have it), one after the other
 _MOST_CHUNKS: Final = 2**24  # along one dimension: each has a row in memory
@@ -30,7 +28,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
 
     __slots__ = ("_starts", "chunk_shapes")
     chunk_shapes: tuple[int | Runs, ...]
-    _starts: tuple[NDArray[np.int64] | None, ...]
+    _starts: tuple[Columns | None, ...]
 
     def __init__(self, chunk_shapes: Sequence[object], *, path: str = _CHUNK_SHAPES) -> None:
         """chunk_shapes: for each dimension one length, or a list of lengths and of pairs [length, count]."""
@@ -71,7 +69,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         assert starts is not None
         return int(starts[:-1].searchsorted(length))
 
-    def starts(self, axis: int) -> NDArray[np.int64] | None:
+    def starts(self, axis: int) -> Columns | None:
         """int64[n + 1]: the beginnings of the chunks along a dimension, and the end of the last one. None if all have one length."""
         return self._starts[axis]
 
@@ -102,7 +100,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
             ]
         )
 
-    def corners(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
+    def corners(self, coords: Columns) -> Columns:
         """int64[n, d]: the first elements of chunks."""
         first = np.empty_like(coords)
         for axis, (runs, starts) in enumerate(zip(self.chunk_shapes, self._starts, strict=True)):
@@ -187,7 +185,7 @@ def _plain(number: object) -> Json:
     return int(number) if isinstance(number, np.integer) else number  # type: ignore[return-value]
 
 
-def _starts(runs: Runs) -> NDArray[np.int64]:
+def _starts(runs: Runs) -> Columns:
     lengths, counts = np.array(runs, np.int64).T
     starts = np.zeros(int(counts.sum()) + 1, np.int64)
     np.cumsum(np.repeat(lengths, counts), out=starts[1:])

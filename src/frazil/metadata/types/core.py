@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, ExtensionFamily, no_configuration
@@ -28,7 +29,7 @@ from frazil.metadata.types.fill_values import (
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from frazil.metadata.types.heap import Heap
 
@@ -128,15 +129,15 @@ class DataType(Value, ABC):
         """The fill value as an element in the engine."""
         return fill.data
 
-    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def elements_of(self, values: Values, heap: Heap) -> Values:
         """Values of `dtype` as elements, whose bytes of variable length go into the heap."""
         return values
 
-    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def values_of(self, elements: Values, heap: Heap) -> Values:
         """Elements in C order as values of `dtype`."""
         return elements
 
-    def put_values(self, elements: NDArray[np.generic], heap: Heap, out: NDArray[np.generic]) -> None:
+    def put_values(self, elements: Values, heap: Heap, out: Values) -> None:
         """As values_of, into memory of `dtype` with any strides."""
         out[...] = self.values_of(elements, heap)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
+from frazil.base.arrays import Values
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, as_json
@@ -22,8 +23,6 @@ from frazil.metadata.types.variable_length import VariableLengthFill, VariableLe
 from frazil.metadata.value import assign
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.metadata.types.heap import Heap
 
 OBJECT: Final = "object"
@@ -90,7 +89,20 @@ class ObjectFill(VariableLengthFill):
         return cast("np.generic", from_bytes(self.data))
 
 
-class ObjectType(VariableLengthType):
+class ZarrV2Type(VariableLengthType):
+    """A data type that only Zarr v2 can name, by the codec of its objects."""
+
+    __slots__ = ()
+
+    def extension(self) -> Extension:
+        raise MetadataError(
+            f"Zarr v3 has no data type for elements that are {self.label}",
+            path="data_type",
+            hint="convert the elements to text, bytes or numbers, and write them to a new array",
+        )
+
+
+class ObjectType(ZarrV2Type):
     """JSON objects, and bytes. The default fill value is None."""
 
     __slots__ = ()
@@ -126,11 +138,11 @@ class ObjectType(VariableLengthType):
     def emit_bytes(self, data: bytes) -> Json:
         return as_json(from_bytes(data), "fill_value")
 
-    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def elements_of(self, values: Values, heap: Heap) -> Values:
         """Raises InvalidInputError as to_bytes does."""
         return super().elements_of(_objects([to_bytes(value) for value in _flat(values)], values.shape), heap)
 
-    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def values_of(self, elements: Values, heap: Heap) -> Values:
         values = super().values_of(elements, heap)
         return _objects([from_bytes(cast("bytes", data)) for data in _flat(values)], values.shape)
 
@@ -151,7 +163,7 @@ class RaggedFill(VariableLengthFill):
         return cast("np.generic", np.empty(0, self.of))
 
 
-class RaggedType(VariableLengthType):
+class RaggedType(ZarrV2Type):
     """Arrays of one dimension and any length. of: the dtype of their items. The fill value is the empty array."""
 
     __slots__ = ("of",)
@@ -184,7 +196,7 @@ class RaggedType(VariableLengthType):
         """0, which numcodecs encodes as the empty array."""
         return 0
 
-    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def elements_of(self, values: Values, heap: Heap) -> Values:
         """Raises InvalidInputError for a value that is not an array of these items."""
         return super().elements_of(_objects([self._data(value) for value in _flat(values)], values.shape), heap)
 
@@ -199,7 +211,7 @@ class RaggedType(VariableLengthType):
             )
         return items.tobytes()
 
-    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def values_of(self, elements: Values, heap: Heap) -> Values:
         """Raises ChunkDecodeError for elements whose bytes are not a whole number of items."""
         values = super().values_of(elements, heap)
         rows: list[object] = []
@@ -210,13 +222,13 @@ class RaggedType(VariableLengthType):
         return _objects(rows, values.shape)
 
 
-def _flat(values: NDArray[np.generic]) -> list[object]:
+def _flat(values: Values) -> list[object]:
     return cast("list[object]", values.reshape(-1).tolist())
 
 
-def _objects(items: list[object], shape: tuple[int, ...]) -> NDArray[np.generic]:
+def _objects(items: list[object], shape: tuple[int, ...]) -> Values:
     """An object array, whose elements may be arrays and lists themselves."""
     objects = np.empty(len(items), object)
     for i, item in enumerate(items):
         objects[i] = item
-    return cast("NDArray[np.generic]", objects.reshape(shape))
+    return cast("Values", objects.reshape(shape))

@@ -6,11 +6,12 @@ optional text of older NumPy and optional bytes are object arrays with None."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, pick
 from frazil.metadata.json_text import Json, item
@@ -20,9 +21,6 @@ from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.types.heap import Heap, field_of, fill_view
 from frazil.metadata.types.variable_length import PACKED, VariableLengthType
 from frazil.metadata.value import assign
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 OPTIONAL: Final = "zarrs.optional"
 _VALID: Final = b"\1"
@@ -124,10 +122,10 @@ class OptionalType(DataType):
             return bytes(self.element.itemsize)
         return _VALID + fill_view(fill.data[1:])
 
-    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def elements_of(self, values: Values, heap: Heap) -> Values:
         if not isinstance(self.of, VariableLengthType):
             return values
-        elements: NDArray[np.generic] = np.zeros(values.shape, self.element)
+        elements: Values = np.zeros(values.shape, self.element)
         if not elements.size:
             return elements
         valid, views = np.empty(values.shape, np.bool_), np.empty(values.shape, self.of.element)
@@ -151,14 +149,14 @@ class OptionalType(DataType):
         field_of(elements, "value")[valid] = views[valid]
         return elements
 
-    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def values_of(self, elements: Values, heap: Heap) -> Values:
         if not isinstance(self.of, VariableLengthType):
             return elements
         views, valid = (
             np.ascontiguousarray(field_of(elements, "value")),
             np.ascontiguousarray(field_of(elements, "valid")),
         )
-        values: NDArray[np.generic] = np.empty(elements.shape, self.dtype)
+        values: Values = np.empty(elements.shape, self.dtype)
         if not elements.size:
             return values
         if self.of.text and PACKED:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.optional_package import load_package
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.extensions import Extension, no_configuration
 from frazil.metadata.json_text import Json, NegativeZero
@@ -42,13 +43,10 @@ _REGISTERED_WITH_NUMPY: Final = 256  # numbers of other packages' dtypes begin h
 def ml_dtypes(name: str, path: str) -> ModuleType:
     """The package. Raises UnknownExtensionError, for the data type that needs it, if it is not installed."""
     try:
-        return import_module("ml_dtypes")
-    except ImportError as error:
-        raise UnknownExtensionError(
-            f"the data type {name} needs the package ml_dtypes, which is not installed",
-            path=path,
-            hint="pip install 'frazil[ml]'",
-        ) from error
+        return load_package("ml_dtypes", f"the data type {name} needs the package", "ml", UnknownExtensionError)
+    except UnknownExtensionError as error:
+        error.path = path
+        raise
 
 
 def dtype_of(name: str, path: str) -> np.dtype[np.generic]:

@@ -5,11 +5,12 @@ engine an element is a view into a heap (heap.py). Elements are encoded in codec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, no_configuration
 from frazil.metadata.json_text import Json, found
@@ -18,9 +19,6 @@ from frazil.metadata.types.core import BYTES_VIEW, TEXT_VIEW, DataType, NamedDat
 from frazil.metadata.types.fill_values import FillValue, from_base64, to_base64
 from frazil.metadata.types.heap import Heap, fill_view
 from frazil.metadata.value import assign
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 STRING: Final = "string"
 _OBJECTS: Final[np.dtype[np.generic]] = np.dtype(object)
@@ -116,9 +114,9 @@ class VariableLengthType(DataType):
             return bytes(value)
         return b"" if value == 0 and not isinstance(value, str) else self.parse_bytes(value, path)  # type: ignore[arg-type]
 
-    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+    def elements_of(self, values: Values, heap: Heap) -> Values:
         """Raises InvalidInputError for elements that are not text or bytes, as the type requires, and for text that UTF-8 cannot encode."""
-        elements: NDArray[np.generic] = np.empty(values.shape, self.element)
+        elements: Values = np.empty(values.shape, self.element)
         if not elements.size:
             return elements
         number = heap.reserve(heap.threads)
@@ -134,8 +132,8 @@ class VariableLengthType(DataType):
         heap.put(number, converted)
         return elements
 
-    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
-        values: NDArray[np.generic] = np.empty(elements.shape, self.dtype)
+    def values_of(self, elements: Values, heap: Heap) -> Values:
+        values: Values = np.empty(elements.shape, self.dtype)
         if not elements.size:
             return values
         elements = np.ascontiguousarray(elements)
@@ -146,7 +144,7 @@ class VariableLengthType(DataType):
             values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
         return values
 
-    def put_values(self, elements: NDArray[np.generic], heap: Heap, out: NDArray[np.generic]) -> None:
+    def put_values(self, elements: Values, heap: Heap, out: Values) -> None:
         if PACKED and out.dtype.kind == "T" and out.flags.c_contiguous and out.flags.aligned and out.size:
             _kernel.elements_to_strings(heap.buffers, np.ascontiguousarray(elements), None, out)
         else:

@@ -41,9 +41,6 @@ class V2Layout(Layout):
     def copies_key(self, path: str) -> str | None:
         return join(path, ".zmetadata")
 
-    def documents_prefix(self, path: str) -> str:
-        return f"{path}/" if path else ""
-
     def data_prefix(self, path: str) -> str:
         return f"{path}/" if path else ""
 

@@ -25,9 +25,6 @@ class V3Layout(Layout):
     def document_key(self, path: str, kind: type[Metadata]) -> str:
         return document_key(path)
 
-    def documents_prefix(self, path: str) -> str:
-        return data_prefix(path)
-
     def data_prefix(self, path: str) -> str:
         return data_prefix(path)
 

@@ -9,11 +9,11 @@ from itertools import compress
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.task_costs import OPEN_OBJECTS
+from frazil.base.arrays import Flags, Octets
 from frazil.base.record import Record
 from frazil.base.retry import lacks_files
 from frazil.codecs.registry import Registry
@@ -23,7 +23,7 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.key_sweep import Chunks
 from frazil.operations.convert.plan import ArrayPlan
-from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
+from frazil.operations.convert.shard_forms import Composed, Objects, ShardForms, compose, shard_forms
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
@@ -214,7 +214,7 @@ def _composed(
 def _compose(store: Store, forms: ShardForms, names: Sequence[str], found: Columns, fetched: Fetched) -> Composed:
     """As `compose`. Reads only indexes."""
 
-    def read(spans: Columns) -> Raw:
+    def read(spans: Columns) -> Octets:
         values = read_values(store.fetch(names, spans, continue_from=fetched), names, spans)
         lost = next((i for i, value in enumerate(values) if value is None), None)
         if lost is not None:
@@ -228,7 +228,7 @@ def _compose(store: Store, forms: ShardForms, names: Sequence[str], found: Colum
     return compose(forms, shards, Objects(names, read))
 
 
-def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
+def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets: Sequence[str]) -> Flags:
     """Which targets an earlier run made from the present sources: those on a local disk that were written after the last change of their source."""
     # in place, the sources are erased at the end, so no earlier move is trusted
     document = route.source.document_key(array.path, array.source)
@@ -240,7 +240,7 @@ def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets:
     return since < written - _MARGIN_NS
 
 
-def _chosen(pieces: Pieces, chosen: NDArray[np.bool_]) -> Pieces:
+def _chosen(pieces: Pieces, chosen: Flags) -> Pieces:
     """Only the values that are kept."""
     counts = np.diff(pieces.offsets)
     offsets = np.concatenate(([0], np.cumsum(counts[chosen])))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil.array.compiled_array import chunk_spec
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain.compilation import compile_chain
@@ -19,14 +19,12 @@ from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, index_err
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.values import Columns
 
-Raw = NDArray[np.uint8]
-
 
 class Objects(Record):
     """Stored objects. names: their keys; read: from int64[n, 3], (row of names, start, length), with equal lengths, to uint8[n, length]."""
 
     names: Sequence[str]
-    read: Callable[[Columns], Raw]
+    read: Callable[[Columns], Octets]
 
 
 class ShardForms(Record):
@@ -50,7 +48,7 @@ class Composed(Record):
 
     rows: Columns
     offsets: Columns
-    buffers: Sequence[Raw]
+    buffers: Sequence[Octets]
 
     def sizes(self) -> Columns:
         ends = np.concatenate(([0], np.cumsum(self.rows[:, 2])))

@@ -145,11 +145,8 @@ def _decoded(level: Level, data: bytes, key: str) -> ShardTable:
         return ShardTable(size, error=_with_key(error, key))
     start, length = level.index_span
     index = data[start:] if start < 0 else data[:length]
-    return _parsed(level, index, len(data), _blob_in_memory(data), key)._replace(size=size)
-
-
-def _blob_in_memory(data: bytes) -> Blob:
-    return Blob(0, len(data), lambda spans: [data[start : start + length] for start, length in spans])
+    blob = Blob(0, len(data), lambda spans: [data[start : start + length] for start, length in spans])
+    return _parsed(level, index, len(data), blob, key)._replace(size=size)
 
 
 def _parsed(level: Level, data: bytes, size: int, blob: Blob, key: str) -> ShardTable:

@@ -83,8 +83,7 @@ def validate(
         raise InvalidInputError(
             "repair=True works only on a local disk, where shards are changed in place", path=node.path or "/"
         )
-    found = _Findings(limit)
-    run = _Run(node, found, decode, repair, runtime.checked().bytes_in_flight, report)
+    run = _Run(node, decode, repair, runtime.checked().bytes_in_flight, report, limit)
     run.check_all()
     return Validation(
         shown(node.store, node.path and f"{node.path}/"),
@@ -94,8 +93,8 @@ def validate(
         run.objects,
         run.indexes,
         run.decoded_nbytes,
-        tuple(sorted(found.problems, key=_position_of)),
-        found.omitted,
+        tuple(sorted(run.problems, key=_position_of)),
+        run.omitted,
         unlisted=not node.store.capabilities.listable,
         repaired=tuple(sorted(run.repaired, key=_position_of)),
     )
@@ -105,29 +104,13 @@ def _position_of(problem: Problem) -> tuple[str, str, tuple[int, ...]]:
     return problem.path, problem.key or "", problem.chunk or ()
 
 
-class _Findings:
-    """Problems up to a limit, and a count of the others."""
-
-    __slots__ = ("_limit", "omitted", "problems")
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self.omitted = limit, 0
-        self.problems: list[Problem] = []
-
-    def add(self, problem: Problem) -> None:
-        if len(self.problems) < self._limit:
-            self.problems.append(problem)
-        else:
-            self.omitted += 1
-
-
 class _Run:
-    """One validation."""
+    """One validation. problems: up to a limit; omitted: the number of the others"""
 
     __slots__ = (
         "_decode",
-        "_found",
         "_limit",
+        "_most_problems",
         "_repair",
         "_report",
         "_top",
@@ -136,20 +119,23 @@ class _Run:
         "groups",
         "indexes",
         "objects",
+        "omitted",
+        "problems",
         "repaired",
     )
 
     def __init__(
         self,
         node: Array | Group,
-        found: _Findings,
         decode: bool,
         repair: bool,
         limit: int,
         report: Callable[[int], object],
+        most_problems: int,
     ) -> None:
-        self._top, self._found, self._decode, self._limit, self._report = node, found, decode, limit, report
+        self._top, self._decode, self._limit, self._report = node, decode, limit, report
         self._repair, self.repaired = repair, list[Problem]()
+        self._most_problems, self.problems, self.omitted = most_problems, list[Problem](), 0
         self.arrays = self.groups = self.objects = self.indexes = self.decoded_nbytes = 0
 
     def check_all(self) -> None:
@@ -167,6 +153,12 @@ class _Run:
             if path in arrays:
                 self._check_objects(path, arrays[path], coords)
 
+    def _add(self, problem: Problem) -> None:
+        if len(self.problems) < self._most_problems:
+            self.problems.append(problem)
+        else:
+            self.omitted += 1
+
     # --- documents -------------------------------------------------------------------------------------------------------------------
 
     def _nodes(self) -> Iterator[tuple[str, Metadata | FrazilError]]:
@@ -182,7 +174,7 @@ class _Run:
                 raise node
             opened = as_node(self._top._location.at(path), node)
         except (InvalidInputError, DataError) as error:
-            self._found.add(problem_of("document", error, path))
+            self._add(problem_of("document", error, path))
             return None
         return opened if isinstance(opened, Array) else None
 
@@ -209,7 +201,7 @@ class _Run:
                 if chunk is not None:
                     found.setdefault(chunk[0], []).append(chunk[1])
                 elif not claims.is_document(key) and not key.startswith(unknown):
-                    self._found.add(Problem("key", "the key belongs to no node, and to no chunk of one", key=key))
+                    self._add(Problem("key", "the key belongs to no node, and to no chunk of one", key=key))
             for inner, listed in found.items():
                 at = hierarchy.at(inner)
                 yield at, _sorted(listed, nodes[at])
@@ -219,13 +211,15 @@ class _Run:
     def _check_folders(self, location: NodeLocation, claims: Claims) -> None:
         """Folders of a local disk in place of chunks. A listing has no empty ones, but readers fail there."""
         root = location.store.kernel_root()
-        for prefix in _prefixes(location) if root is not None else ():
+        if root is None:
+            return
+        for prefix in _prefixes(location):
             for folder, names in each_folder(root.fd, prefix):
                 deque(names, 0)  # each_folder finds the folders below as the names are taken
                 chunk = claims.chunk(folder[:-1])
                 if chunk is not None:
                     message = "there is a folder in place of the chunk, which no reader can read; remove it"
-                    self._found.add(Problem("store", message, _hierarchy(location).at(chunk[0]), folder[:-1], chunk[1]))
+                    self._add(Problem("store", message, _hierarchy(location).at(chunk[0]), folder[:-1], chunk[1]))
 
     # --- shards and chunks -----------------------------------------------------------------------------------------------------------
 
@@ -238,7 +232,7 @@ class _Run:
             reader = with_limit(array, self._limit // 2)
             for done in decode_objects(reader, coords[good], self._limit // 2, self._report):
                 if isinstance(done, Problem):
-                    self._found.add(done)
+                    self._add(done)
                 else:
                     self.decoded_nbytes += done
 
@@ -263,11 +257,9 @@ class _Run:
                 if found.error is not None:
                     good[row] = False
                     problem = problem_of("index" if isinstance(found.error, DataError) else "store", found.error, path)
-                    self._found.add(
-                        problem._replace(chunk=chunk, message=_with_shard_numbers(problem.message, numbers))
-                    )
+                    self._add(problem._replace(chunk=chunk, message=_with_shard_numbers(problem.message, numbers)))
                 elif found.table is not None and (overlap := _overlaps(found.table)) is not None:
-                    self._found.add(Problem("overlap", _with_shard_numbers(overlap, numbers), path, keys[row], chunk))
+                    self._add(Problem("overlap", _with_shard_numbers(overlap, numbers), path, keys[row], chunk))
         return good
 
     def _copied(
@@ -287,7 +279,7 @@ class _Run:
                     self.repaired.append(problem._replace(message=f"{_TORN}: {_MENDED}"))
                 return shard
         if torn:
-            self._found.add(problem)
+            self._add(problem)
         return None if torn else shard
 
     def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> tuple[set[str], set[str]]:
@@ -305,7 +297,7 @@ class _Run:
             if self._repair:
                 self.repaired.append(problem)
             else:
-                self._found.add(problem)
+                self._add(problem)
         return set() if self._repair else torn, copied
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.operations.view.ticks import ticks, time_ticks
 
@@ -16,7 +16,7 @@ class Axis(Record):
     """values: for each element along the axis, float64, datetime64 or text; name: with units; angles: in degrees; upwards: drawn vertically, greater values are
     above."""
 
-    values: NDArray[np.generic]
+    values: Values
     name: str
     angles: bool = False
     upwards: bool = False
@@ -58,7 +58,7 @@ class Axis(Record):
         return [(i + 0.5, coordinate_text(self.values[i])) for i in range(0, len(self.values), step)]
 
 
-def _is_near(times: NDArray[np.generic]) -> bool:
+def _is_near(times: Values) -> bool:
     """Whether all times are within _MOST_YEARS of 1970, and so have a number of seconds. False for numbers without a unit."""
     if np.datetime_data(times.dtype.str)[0] == "generic":
         return False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Octets
 from frazil.operations.view.text import Coverage
 
-Pixels = NDArray[np.uint8]
+Pixels = Octets
 
 INK: Final = (45, 45, 50)
 _PAPER: Final = 255

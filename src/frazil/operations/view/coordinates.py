@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import find_nodes
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError
 from frazil.metadata.model import ArrayMetadata
@@ -106,9 +106,7 @@ def _axis(view: Window, dimension: int, name: str | None, coordinate: Array | No
     )
 
 
-def _values(
-    coordinate: Array | None, picks: range | tuple[int, ...], decode: Decode | None
-) -> NDArray[np.generic] | None:
+def _values(coordinate: Array | None, picks: range | tuple[int, ...], decode: Decode | None) -> Values | None:
     """float64, datetime64 or text of a coordinate; None for other types, or if it cannot be read."""
     if coordinate is None or len(picks) > _MOST:
         return None

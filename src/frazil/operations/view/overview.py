@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.operations.view.picture import distinct
-from frazil.operations.window import Values, Window
+from frazil.operations.window import Window
 
 Method = Literal["auto", "mean", "nearest"]
 Report = Callable[[int], None]  # bytes of elements that were read since the last call

@@ -6,8 +6,8 @@ import struct
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Octets
 from frazil.errors import InvalidInputError
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -15,7 +15,7 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # samples per pixel: grey, RGB, RGBA
 _STRIP_BYTES = 2**22
 
 
-def encode_png(pixels: NDArray[np.uint8]) -> bytes:
+def encode_png(pixels: Octets) -> bytes:
     """The bytes of a file. pixels: uint8[height, width, 1 | 3 | 4] (grey, RGB, RGBA), the first row at the top. Raises InvalidInputError for another shape."""
     if pixels.ndim != 3 or pixels.shape[2] not in _COLOUR_TYPES or not pixels.size or pixels.dtype != np.uint8:
         raise InvalidInputError(
@@ -34,7 +34,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
     return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", bytes(data)) + _chunk(b"IEND", b"")
 
 
-def _filtered(rows: NDArray[np.uint8], above: NDArray[np.uint8], samples: int) -> NDArray[np.uint8]:
+def _filtered(rows: Octets, above: Octets, samples: int) -> Octets:
     """Each row with the filter before it (0 none, 1 left, 2 above) that makes its bytes smallest, as the specification advises."""
     left = rows.copy()
     left[:, samples:] -= rows[:, :-samples]

@@ -14,6 +14,7 @@ import numpy as np
 
 from frazil.base.retry import WRITES, attempts
 from frazil.errors import (
+    AccessError,
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
@@ -275,7 +276,7 @@ def exists(files: Files) -> bool:
     """Whether there is a repository, that is, a branch `main`. Its files are not read. Raises FormatError if something else is in their place."""
     folders = _folders(files, "branch", MAIN)
     # the first file of a branch is never removed: if a look-up costs no request, it replaces the listing
-    with files_alone():
+    with suppress(AccessError), files_alone():
         if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
             return True
     if any(_newest(files, folder) is not None for folder in folders):
@@ -399,7 +400,7 @@ def list_branches(files: Files) -> list[str]:
     def is_alive(name: str) -> bool:
         try:
             tip = read_tip(files, name)
-        except FormatError:
+        except (FormatError, AccessError):
             return True
         return tip is not None and not tip.deleted
 
@@ -462,7 +463,7 @@ def list_tags(files: Files) -> list[str]:
     """The names of all tags, sorted. One whose file is invalid is included."""
     keys = [(key, name) for name in reference_names(files, "tag") for key in _tag_keys(files, name)]
     sizes = [-1] * len(keys)
-    with suppress(FormatError), files_alone():  # else they are looked up one by one
+    with suppress(FormatError, AccessError), files_alone():  # else they are looked up one by one
         sizes = files.store.sizes([key for key, _ in keys]).tolist()
     found = [
         name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or is_refused(read_tag, files, name)

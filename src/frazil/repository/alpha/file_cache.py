@@ -11,7 +11,7 @@ from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
-from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
+from frazil.formats.alpha.refs import REFS, attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
@@ -34,7 +34,13 @@ else:
     caching_store = LateModule("frazil.stores.caches.caching_store")
 
 
-OBJECTS: Final = "manifests or chunks"
+OBJECTS: Final = "parts of a repository"
+_PARTS: Final = (
+    "attributes/",
+    "chunks/",
+    "gc/",
+    "manifests/",
+)  # a creator that was killed leaves snapshots/ and refs/branch.main/
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of immutable files
 
 FileBytes: TypeAlias = bytes | memoryview
@@ -246,7 +252,8 @@ class Files:
         if not self.store.capabilities.listable:
             return None
         keys, folders = self.store.list_dir(self.prefix)
-        if not {self.key("manifests/"), self.key("chunks/")}.isdisjoint(folders):
+        refs = self.store.list_names(self.key(REFS)) if self.key(REFS) in folders else []
+        if not set(map(self.key, _PARTS)).isdisjoint(folders) or {*refs} - {"branch.main/"}:
             return OBJECTS
         documents = {self.key(name) for name in ("zarr.json", ".zarray", ".zgroup")}
         return None if documents.isdisjoint(keys) else "an array or group"

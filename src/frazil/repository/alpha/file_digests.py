@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
 from frazil.errors import FormatError
-from frazil.formats.alpha.snapshots import differs_from_digest
+from frazil.formats.alpha.snapshots import differs_from_digest, names_own_digest
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, ObjectId, decode_id
 from frazil.formats.msgpack import RESTORE
 from frazil.repository.alpha.snapshot_flags import has_file_digests
@@ -45,7 +45,9 @@ class FileDigests:
 
     def add(self, file: ObjectId, snapshot: SnapshotFile, data: bytes) -> None:
         """Adds the files that a snapshot lists, if they have digests, and compares the snapshot itself."""
-        if not has_file_digests(snapshot):
+        if not (
+            has_file_digests(snapshot) or names_own_digest(snapshot)
+        ):  # if the flag of one is damaged, the other is left
             return
         self._new += [info.id for info in (*snapshot.manifest_files, *snapshot.attribute_files)]
         if len(self._new) > _MOST_NEW:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import AccessError, FormatError, InvalidInputError
 from frazil.formats.alpha.refs import REFS, Ref, RefKind, check_name, parse_folder, parse_sequence
 from frazil.repository.alpha.alpha_library import GUARD
 from frazil.repository.alpha.file_cache import Files
@@ -50,7 +50,7 @@ def unread_refs(files: Files) -> list[UnreadRef]:
                 of_folders.setdefault(folder, []).append(name)
     for folder, names in of_folders.items():
         kind, ref = _valid_folder(folder) or ("", "")
-        read = [name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)]
+        read = {name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)}
         changed = [name for name in names if name not in read and _is_changed(kind, name)]
         found += [UnreadRef(f"{prefix}{folder}/{name}", f"{kind} {ref}") for name in changed]
         if not read and not changed:
@@ -98,10 +98,10 @@ def refuse_blocked(files: Files, folders: Sequence[str], is_reference: Callable[
 
 
 def is_refused(read: Callable[[Files, str], object], files: Files, name: str) -> bool:
-    """Whether reading a branch or tag raises FormatError."""
+    """Whether reading a branch or tag raises FormatError, or AccessError."""
     try:
         read(files, name)
-    except FormatError:
+    except (FormatError, AccessError):
         return True
     return False
 

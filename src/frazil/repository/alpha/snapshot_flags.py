@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.snapshots import DIGEST_FLAG, SnapshotFile
+from frazil.formats.alpha.snapshots import DIGEST_FLAG, NO_DIGEST, SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.msgpack import Reader, pack, unpack
@@ -73,7 +73,7 @@ def has_digests(snapshot: SnapshotFile) -> bool:
 
 def with_file_digests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
     """The flags of a snapshot with this id, if its parent has file digests: it gets a digest, too."""
-    return {**flags, _FILE_DIGESTS: pack(encode_id(snapshot)), DIGEST_FLAG: b"\xc0"}
+    return {**flags, _FILE_DIGESTS: pack(encode_id(snapshot)), DIGEST_FLAG: NO_DIGEST}
 
 
 def has_file_digests(snapshot: SnapshotFile) -> bool:

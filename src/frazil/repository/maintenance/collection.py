@@ -32,8 +32,9 @@ from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
-from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
+from frazil.repository.maintenance.records import RecordFile, list_records, new_record, refuse_later, write_record
 from frazil.repository.maintenance.report import Collected
+from frazil.repository.maintenance.tips import record_tips, refuse_lost_tips
 from frazil.stores.keys.names import COPY_JOURNAL
 
 _HOLDS: Final = 64  # attempts per branch to take its next number before other writers
@@ -78,7 +79,8 @@ def collect(
     store = files.store
     store.require("listable")
     refuse_unread_refs(files)
-    list_records(files)  # before anything is written there
+    refuse_lost_tips(files)
+    refuse_later(files, list_records(files))  # before anything is written there
     if store.capabilities.local:  # the newest file of a branch may be hidden by a link in its place
         for tip in heads(files):
             files.check_next(tip)
@@ -172,6 +174,7 @@ def _collect(
     if run is not None:
         if not marks.equals(stored_marks):
             save_marks(files, marks)
+        record_tips(files)
         _remove(files, doomed, run, progress)
         # before the old lists are removed: what another collection may be about to remove is always in a list
         write_condemned(files, _with_rescued(files, clock, run.name, fresh, old, listed, dead))
@@ -210,11 +213,13 @@ def _mark(
     are those of an earlier collection."""
     lost, tries = NO_IDS, _MARKINGS
     while True:
-        reachable, marks = mark(files, marks, progress, saves=saves)
+        old = marks
+        reachable, marks = mark(files, old, progress, saves=saves)
         before, lost = lost, _missing(files, listed["chunks"].ids, reachable.chunks)
         tries -= 1
         unknown = NO_IDS if given_up is None or not len(lost) else without(lost, given_up())
-        if not len(lost) or not tries or (not stored and (not len(unknown) or among(lost, before).all())):
+        known = not len(unknown) and not (stored and among(old.chunks, lost).any())
+        if known or not tries or (not stored and among(lost, before).all()):
             break
         # the marks may be of a damaged manifest that was restored since; or a new commit was reset meanwhile, and another collection removed it
         marks, stored = NO_MARKS, False
@@ -225,7 +230,7 @@ def _mark(
             key=files.key(first),
             hint=_RESTORE,
         )
-    return reachable, marks, len(lost)
+    return reachable, marks.without_chunks(lost), len(lost)
 
 
 def _missing(files: RepositoryFormat, listed: Ids, reachable: Ids) -> Ids:

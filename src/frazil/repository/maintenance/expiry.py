@@ -16,6 +16,7 @@ from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join
 from frazil.repository.maintenance.reachable import heads, refuse_unread_refs
 from frazil.repository.maintenance.report import Expired
+from frazil.repository.maintenance.tips import refuse_lost_tips
 
 
 class Policy(Record):
@@ -56,6 +57,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     if not dry_run:
         files.check_commits()
     refuse_unread_refs(files)
+    refuse_lost_tips(files)
     before = set(id_list(expired_ids(files)))
     expired_branches, expired_tags = [], []
     histories: list[_History] = []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.base.record import Record
-from frazil.errors import FormatError
+from frazil.errors import AccessError, FormatError
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, read_records, write_record
@@ -59,6 +59,15 @@ class Marks(Record):
         """Only what is known of manifests."""
         return self._replace(snapshots=NO_IDS, parents=NO_IDS, manifests=NO_IDS, attributes=NO_IDS)
 
+    def without_chunks(self, lost: Ids) -> Marks:
+        """Without the manifests that refer to missing chunk files (sorted): they may be damaged, and restored later. Snapshots say which references they must have,
+        so these are not remembered either."""
+        if not len(lost):
+            return self
+        owners = np.repeat(np.arange(len(self.read)), np.diff(self.starts))
+        damaged = np.unique(owners[among(self.chunks, lost)])
+        return self.without_snapshots().only(np.sort(np.delete(self.read, damaged)))
+
     def chunks_of(self, manifests: Ids) -> Ids:
         """The chunk files of some manifests (sorted): sorted and distinct."""
         known_rows = among(self.read, manifests)
@@ -83,9 +92,9 @@ NO_MARKS: Final = Marks(NO_IDS, NO_IDS, NO_IDS, NO_IDS, NO_IDS, _ZERO, NO_IDS)
 
 
 def load_marks(files: RepositoryFormat) -> Marks:
-    """The marks of an earlier collection, from the largest file; empty if there are none, or they are damaged. Raises StoreError."""
+    """The marks of an earlier collection, from the largest file; empty if there are none, or they cannot be read. Raises StoreError."""
     for record in sorted(list_records(files, "marks"), key=lambda record: -record.size):
-        with suppress(FormatError):
+        with suppress(FormatError, AccessError):
             for columns in read_records(files, [record], Marks._fields):
                 marks = Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
                 if marks.fit_together:

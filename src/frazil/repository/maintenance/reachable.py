@@ -253,6 +253,11 @@ def _mark(
             except NotFoundError as error:
                 raise _missing(files, part[0], error) from error
             for snapshot, named in zip(part, found.parents, strict=True):
+                if files.is_changed(snapshot):
+                    raise FormatError(
+                        "a snapshot has other bytes than were written",
+                        key=files.key(f"snapshots/{encode_id(snapshot)}"),
+                    )
                 ancestry.add_parent(snapshot, named)
             manifests.append(id_column(found.manifests))
             attributes.append(id_column(found.attributes))

@@ -1,7 +1,7 @@
 """The files under gc/ of a repository: columns of ids with a checksum, each written once under its own name. The store reports their age; local clocks are
 never used.
 
-Their writers define what they mean: condemned.py, expired.py, lost.py, pins.py, marks.py, collection.py."""
+Their writers define what they mean: condemned.py, expired.py, lost.py, pins.py, marks.py, tips.py, collection.py."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from frazil.stores.store import Store
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
-Folder: TypeAlias = Literal["condemned", "expired", "lost", "marks", "pins", "runs"]
+Folder: TypeAlias = Literal["condemned", "expired", "lost", "marks", "pins", "runs", "tips"]
 
 FOLDER: Final = "gc/"
-STARTS: Final = "starts"  # the only column of numbers; all others are ids
+_NUMBERS: Final = ("starts", "numbers", "names")  # columns of numbers; all others are ids
 NUMBERS: Final = np.dtype(np.int64)
+LATER: Final = "no collection of this version writes such a file: a later version may be running a collection"
 _MAGIC: Final = b"frazil-gc-1\n"
 _MOST_HEADER: Final = 2**16
 _HINTS: Final[Mapping[Folder, str]] = {
@@ -35,6 +36,7 @@ _HINTS: Final[Mapping[Folder, str]] = {
     "expired": "restore it from a copy; nothing was removed",
     "lost": "remove this file, and repair again with accept_loss=True; nothing was removed",
     "pins": "remove this file while no process creates a branch or a tag; nothing was removed",
+    "tips": "remove this file: the next collection writes it again; nothing was removed",
 }
 
 
@@ -136,6 +138,13 @@ def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[R
     return found
 
 
+def refuse_later(files: RepositoryFiles, records: Sequence[RecordFile]) -> None:
+    """Raises FormatError for a file in a folder that this version does not know: it may protect objects."""
+    for record in records:
+        if record.folder not in get_args(Folder):
+            raise FormatError(LATER, key=files.key(record.name), hint="collect with that version; nothing was removed")
+
+
 def _refuse_unlisted(files: RepositoryFiles, folders: Sequence[Folder], listed: Collection[str]) -> None:
     """Raises FormatError for a folder or link in the place of a file, which a listing does not show."""
     store = files.store
@@ -170,6 +179,6 @@ def read_records(
         if others:
             raise _damaged(key, f"it has {', '.join(others)}, as a file of another folder")
         for name, column in columns.items():
-            if column.dtype != (NUMBERS if name == STARTS else NO_IDS.dtype):
+            if column.dtype != (NUMBERS if name in _NUMBERS else NO_IDS.dtype):
                 raise _damaged(key, f"its {name} are of the type {column.dtype}")
     return list(found.values())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from frazil.errors import ConflictError, FormatError
+from frazil.errors import AccessError, ConflictError, FormatError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import EncodedCommit, RepositoryFormat, Tip
@@ -16,6 +16,7 @@ from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.maintenance.lost import record_lost
 from frazil.repository.maintenance.reachable import Progress
+from frazil.repository.maintenance.tips import lost_text, lost_tips, record_tips
 from frazil.repository.repair.branches import (
     branch_name,
     commit_behind,
@@ -57,11 +58,12 @@ def repair(
         files.check_commits()
     checked = check(files, progress, depth)
     missing = checked.chunk_files.missing
-    _refuse_copies(checked)
+    _refuse(checked)
     before = _decoded(checked, decode)
     run = _Run(files, consents, checked, decode, progress, dry_run=dry_run)
     if before:
         run.refuse_other_versions()
+        run.keep_lost_tips()
         run.repair_branches()
         run.repair_tags()
         if consents.history:
@@ -84,12 +86,16 @@ def _decoded(checked: Checked, decode: Decode | None) -> Problems:
     return checked.found.problems if decode is None else decode(checked.tips, checked.found.problems)
 
 
-def _refuse_copies(checked: Checked) -> None:
+def _refuse(checked: Checked) -> None:
+    """Refuses copies that are not complete, and files that are there, but cannot be read: they may be intact."""
     for problem in checked.found.problems:
         if problem.kind == "copy":
             raise ConflictError(
                 problem.text, key=problem.key, hint="let the copy finish, or run it again, which continues it"
             )
+        if problem.kind == "access":
+            hint = "make the file readable; if the disk lost it, move it away and restore it from a copy, or repair without it"
+            raise AccessError(problem.text, key=problem.key, done=False, hint=hint)
 
 
 class _Run:
@@ -172,6 +178,24 @@ class _Run:
         return problems if self._decode is None else self._decode([(ref, snapshot)], problems)
 
     # --- branches
+
+    def keep_lost_tips(self) -> None:
+        """Keeps the snapshots of lost branch files on new branches; the present tips are recorded in their place."""
+        with suppress(*UNREADABLE):  # reported: the record, or the newest file of a branch
+            tips = lost_tips(self._files)
+            unread = [tip for tip in tips if self._snapshot(tip.snapshot) is None]
+            self.lost += [
+                Entry("branch", f"{lost_text(tip)}, which cannot be read", f"branch {tip.branch}") for tip in unread
+            ]
+            for tip in [tip for tip in tips if tip not in unread]:
+                name = self._make_branch(branch_name(tip.branch, "found"), tip.snapshot)
+                text = (
+                    f"{lost_text(tip)}. The branch {name} begins there; if this is the loss, reset {tip.branch} to it"
+                )
+                self.repaired.append(Entry("branch", text, f"branch {tip.branch}", "", encode_id(tip.snapshot)))
+            if tips and not self._dry_run and (self._consents.accept_loss or not unread):
+                self.writes = True
+                record_tips(self._files)
 
     def repair_branches(self) -> None:
         for name in self._files.branches():

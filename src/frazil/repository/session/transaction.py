@@ -195,7 +195,7 @@ class Transaction(SessionState):
         for change in self.changes.remove(path):
             self.written.superseded(own_files([change]))
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
         source, target = "/" + path, "/" + to
         with self.lock:
             self.require_writable()
@@ -204,9 +204,12 @@ class Transaction(SessionState):
                 raise InvalidInputError(f"{source} cannot be moved to {target}", path=source)
             if not self.changes.has(source):
                 raise NotFoundError("there is nothing to move", path=source)
-            if self.changes.at_and_below(target):
+            overwrite = overwrite and not source.startswith(target + "/")
+            if not overwrite and self.changes.at_and_below(target):
                 raise AlreadyExistsError("something already exists", path=target, hint="choose another path")
-            for group in self._groups_above({target: NodeSnapshot(0, target)}).values():
+            groups = self._groups_above({target: NodeSnapshot(0, target)})
+            self._remove(target)
+            for group in groups.values():
                 self.changes.add(group)
             self.changes.move(source, target)
 

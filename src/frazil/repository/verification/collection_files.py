@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from frazil.errors import FormatError
+from frazil.errors import AccessError, FormatError
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import KINDS
-from frazil.repository.maintenance.records import Folder, list_records, read_records
+from frazil.repository.maintenance.records import LATER, Folder, list_records, read_records
+from frazil.repository.maintenance.tips import COLUMNS
 from frazil.repository.verification.report import Findings, Subject
 
 # a lost mark only costs time, and the files of runs have no content
-_NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "lost": ("chunks",), "pins": ("snapshots",)}
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    "condemned": KINDS,
+    "lost": ("chunks",),
+    "pins": ("snapshots",),
+    "tips": COLUMNS,
+}
 
 
 def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
@@ -21,7 +27,7 @@ def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
     keeps it. Raises StoreError."""
     try:
         records = list_records(files)
-    except FormatError as error:
+    except (FormatError, AccessError) as error:
         found.add("collection", f"{error.message}; {error.hint}", Subject(), error.key)
         return
     for record in records:
@@ -29,8 +35,7 @@ def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
         if names is not None:
             try:
                 read_records(files, [record], names)
-            except FormatError as error:
+            except (FormatError, AccessError) as error:
                 found.add("collection", f"{error.message}; {error.hint}", Subject(), error.key)
         elif record.folder not in get_args(Folder):
-            text = "no collection of this version writes such a file: a later version may be running a collection"
-            found.add("collection", text, Subject(), files.key(record.name))
+            found.add("collection", LATER, Subject(), files.key(record.name))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.base.threads import Threads
+from frazil.errors import AccessError
 from frazil.formats.ids import CRC_BYTES, encode_ids
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import octets
@@ -42,8 +43,17 @@ def _batches(rows: Columns, sizes: Columns) -> Iterator[Columns]:
 
 
 def _differ_from_digest(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
-    """bool[n]: which files of a batch have bytes that differ from the digest in their id. A file that was deleted meanwhile is False: the check of the listing
-    reports it."""
+    """bool[n]: which files of a batch cannot be read, or have bytes that differ from the digest in their id. A file that was deleted meanwhile is False: the
+    check of the listing reports it."""
+    try:
+        return _compared(files, chunk_files, batch)
+    except AccessError:
+        if len(batch) == 1:
+            return np.ones(1, np.bool_)
+        return np.concatenate([_differ_from_digest(files, chunk_files, part) for part in np.split(batch, len(batch))])
+
+
+def _compared(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
     ids = octets(chunk_files.ids[batch])
     keys = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if len(batch) == 1 and chunk_files.sizes[batch[0]] > _BATCH_BYTES:

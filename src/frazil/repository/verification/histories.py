@@ -6,18 +6,16 @@ from contextlib import suppress
 from itertools import islice
 
 from frazil.base.record import Record
-from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import AccessError, DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
+from frazil.repository.maintenance.tips import lost_text, lost_tips
 from frazil.repository.verification.report import Findings, Subject
 
-UNREADABLE: tuple[type[FrazilError], ...] = (
-    DataError,
-    NotFoundError,
-    InvalidInputError,
-)  # not StoreError: if the store cannot be read, nothing is known about the file
+# no other StoreError: if the store cannot be read, nothing is known about its files
+UNREADABLE: tuple[type[FrazilError], ...] = (DataError, NotFoundError, InvalidInputError, AccessError)
 
 
 class ReachedSnapshot(Record):
@@ -58,6 +56,9 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
         elif unread.name:
             text = "it is not read, as letters of its name are in another case: rename it"
         found.add("ref", text, Subject(unread.name), unread.key)
+    with suppress(*UNREADABLE):  # a damaged record is reported with the other files of collections
+        for tip in lost_tips(files):
+            found.add("ref", lost_text(tip), Subject(f"branch {tip.branch}", encode_id(tip.snapshot)))
     return len(names), tips
 
 

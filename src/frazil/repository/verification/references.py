@@ -102,7 +102,12 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
             native & exists[rows] & (stops > ends[rows]) & ~negative,
             sound=True,
         ),
-        Fault("digest", "chunk files have other bytes than were written", native & damaged[rows], sound=True),
+        Fault(
+            "digest",
+            "chunk files cannot be read, or have other bytes than were written",
+            native & damaged[rows],
+            sound=True,
+        ),
         Fault("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
         Fault("range", "virtual chunks have no location", virtual & nowhere),
         Fault("range", "offsets or lengths are negative", negative),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from frazil.base.record import Record
-from frazil.errors import FrazilError, one_line
+from frazil.errors import AccessError, FrazilError, one_line
 from frazil.metadata.json_text import Json
 from frazil.stores.values import Columns
 
@@ -28,6 +28,7 @@ Kind: TypeAlias = Literal[
     "copy",
     "collection",
     "decode",
+    "access",
 ]
 
 _SHOWN: Final = 3  # chunks of a problem in its text
@@ -49,7 +50,7 @@ class Problem(Record):
               refer to; "reference": it is outside of the grid of its array, or where readers do not look; "misplaced": references belong to another array;
               "missing": the chunk file does not exist; "range": it is shorter than the reference; "digest": its bytes are not those that were written;
               "virtual": a file elsewhere is missing, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this location is not
-              complete; "collection": a file of the garbage collection cannot be read
+              complete; "collection": a file of the garbage collection cannot be read; "access": a file exists, but this process cannot read it
     text      what is wrong
     ref       "branch main" or "tag v1": the first that leads to it;  snapshot: the id of the snapshot;  path: of the node. "": none
     key       of the stored object, or None
@@ -163,4 +164,4 @@ class Findings:
         key = error.key or key
         if key is None or key not in self._keys:
             self._keys.add(key)
-            self.add(kind, error.message, subject, key)
+            self.add("access" if isinstance(error, AccessError) else kind, error.message, subject, key)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from frazil.base.record import Record
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import AccessError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
@@ -182,7 +182,7 @@ def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findin
         for location, subject in expected.attributes.get(file, {0: listed}).items():
             try:
                 files.attributes(file, location)
-            except NotFoundError as error:
+            except (NotFoundError, AccessError) as error:
                 found.unreadable("attributes", error, listed, key)
             except UNREADABLE as error:
                 found.add("attributes", error.message, subject, error.key or key)

@@ -57,8 +57,9 @@ class NodeStorage(NodeReader, Protocol):
     def remove(self, path: str) -> None:
         """Removes a node with everything below it. Raises NotFoundError."""
 
-    def move(self, path: str, to: str) -> None:
-        """Renames a node, with everything below it; creates missing groups above `to`. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
+    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
+        """Renames a node, with everything below it; creates missing groups above `to`. With overwrite, what is there is removed in the same step.
+        Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
     def node_key(self, path: str) -> int | None:
         """Identifies the node at a path, and stays the same when it is moved; None if there is no node that can be moved."""

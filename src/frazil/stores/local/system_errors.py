@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Final
 
-from frazil.errors import StoreError
+from frazil.errors import AccessError, StoreError
 
 NOT_SYNCED: Final = -3  # the kernel's code: the file is created, but its folder could not be synced
 # Most error numbers mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
@@ -55,17 +55,22 @@ def reason_of(code: int) -> tuple[str, str | None]:
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
-def read_failure(code: int) -> tuple[str, str | None]:
-    """As reason_of, for an object that is read."""
+def unreadable(
+    message: str, code: int, *, key: str | None, path: str | None = None, chunk: tuple[int, ...] | None = None
+) -> StoreError:
+    """The error for an object, or a chunk in it, that exists but could not be read."""
+    reason, hint = reason_of(code)
     if code == errno.EISDIR:
-        return "there is a folder at its key", "find out what put it there, and remove it"
-    return reason_of(code)
+        reason, hint = "there is a folder at its key", "find out what put it there, and remove it"
+    kind = AccessError if code in AccessError.NUMBERS else StoreError
+    return kind(f"{message}: {reason}", errno=code, key=key, path=path, chunk=chunk, hint=hint)
 
 
 def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
     """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
-    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
+    kind = AccessError if message == "cannot be read" and code in AccessError.NUMBERS else StoreError
+    return kind(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:

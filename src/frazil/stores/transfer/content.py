@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores.local.system_errors import read_failure
+from frazil.stores.local.system_errors import unreadable
 from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
 def read_error(code: int, text: str, key: str | None) -> StoreError:
     """The error for bytes of an object that the kernel could not read."""
     if code == _kernel.FAILED_IO:
-        number = int(text.split(" ", 1)[0])
-        reason, hint = read_failure(number)
-        return StoreError(f"the object cannot be read: {reason}", errno=number, key=key, hint=hint)
+        return unreadable("the object cannot be read", int(text.split(" ", 1)[0]), key=key)
     return StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
 
 

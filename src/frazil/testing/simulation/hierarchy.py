@@ -7,18 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.base.arrays import Values
 from frazil.base.record import Record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.generic]
 
 Uid: TypeAlias = "tuple[str, int]"  # of a node, permanent: its creator, and its number there
 Found: TypeAlias = "Mapping[str, tuple[Values | None, dict[str, object]]]"  # result of reading: values (None: a group) and attributes, by path

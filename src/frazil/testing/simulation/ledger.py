@@ -22,7 +22,8 @@ from frazil.testing.simulation.merged_changes import Side, outcomes
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit
     from frazil.api.repository import Repository
-    from frazil.testing.simulation.hierarchy import Uid, Values
+    from frazil.base.arrays import Values
+    from frazil.testing.simulation.hierarchy import Uid
 
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
 

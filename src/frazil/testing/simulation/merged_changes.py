@@ -15,7 +15,8 @@ from frazil.base.record import Record
 from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 
 if TYPE_CHECKING:
-    from frazil.testing.simulation.hierarchy import Found, Uid, Values
+    from frazil.base.arrays import Values
+    from frazil.testing.simulation.hierarchy import Found, Uid
 
 
 class Side(Record):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -35,9 +35,6 @@ from frazil.stores.values import (
 from frazil.testing.simulation.media import Medium
 from frazil.testing.simulation.plan import Fault, Plan
 from frazil.testing.simulation.scheduler import EPOCH, Client, Scheduler
-
-if TYPE_CHECKING:
-    pass
 
 _INTERRUPTS: Final[tuple[type[BaseException], ...]] = (KeyboardInterrupt, SystemExit, MemoryError)
 _RESULTS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the writes of a call with this fault

@@ -35,7 +35,7 @@ def test_an_array_a_group_and_for_programs(workdir: Path, capfd: pytest.CaptureF
     assert output_of(["checksum", "ocean.zarr", "level1/temp"], capfd) == f"{temp[:64]}  .\n"
 
 
-def test_the_same_everywhere(
+def test_the_checksum_does_not_depend_on_the_location_or_dialect(
     workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert output_of(["checksum", "sea.repo@v1"], capfd) == f"{OF_TEMP}  level1/temp\n"
@@ -55,7 +55,7 @@ def test_a_damaged_chunk_is_an_error(workdir: Path, capfd: pytest.CaptureFixture
     assert "flat" in capfd.readouterr().err
 
 
-def test_a_name_is_one_line(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_name_are_escaped(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = frazil.create_group("odd.zarr")
     group.create_array("a\x1b[31m\nb", data=SEA)
     assert output_of(["checksum", "odd.zarr"], capfd) == f"{OF_SEA}  a\\x1b[31m\\nb\n"

@@ -47,7 +47,7 @@ def npy(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> np.ndarra
 
 
 @pytest.mark.usefixtures("group")
-def test_as_xarray(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_decoded_values_equal_those_of_xarray(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     dataset = xarray.open_dataset("sea.zarr", engine="frazil", drop_variables="plain")
     for name in ("height", "day"):
         read, expected = npy(capfdbinary, name), dataset[name].values
@@ -90,7 +90,7 @@ def test_refused(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("group")
-def test_without_xarray() -> None:
+def test_decoding_without_xarray_names_the_extra() -> None:
     program = "import sys; sys.modules['xarray'] = None; from frazil.cli.main import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-c", program, "get", "sea.zarr", "height", "--decoded"],

@@ -86,7 +86,7 @@ def test_a_file_is_whole_or_not_there(workdir: Path, capfdbinary: pytest.Capture
     assert sorted(path.name for path in workdir.iterdir()) == sorted(["link.csv", "out.csv", *THERE])
 
 
-def test_to_a_device(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_values_are_written_to_a_device(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert output_of(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
 
 

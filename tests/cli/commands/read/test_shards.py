@@ -11,7 +11,7 @@ from tests.operations.pictures import decode_png
 from frazil.cli.main import main
 
 
-def test_a_table_of_all(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_all_shards_are_listed_in_a_table(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["shards", "sea.zarr"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[0].split("  ")[0] == "shard"

@@ -42,7 +42,9 @@ def test_problems_are_lines_and_status_1(workdir: Path, capfd: pytest.CaptureFix
     assert capfd.readouterr().out.startswith("document: /: ")
 
 
-def test_in_a_bucket(workdir: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_array_in_a_bucket_is_validated(
+    workdir: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()

@@ -22,7 +22,9 @@ def drawn(arguments: list[str], workdir: Path) -> np.ndarray:
     return decode_png((workdir / "out.png").read_bytes())
 
 
-def test_whole(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_of_a_whole_array_has_its_values_and_a_frame(
+    workdir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     pixels = drawn(["sea.zarr", "--cmap", "grey", "--bare"], workdir)
     assert capfd.readouterr() == ("out.png: 700 x 600 values\n", "")
     levels = np.floor(SEA / SEA.max() * 255.999).astype(int)
@@ -54,7 +56,7 @@ def test_missing(workdir: Path) -> None:
     np.testing.assert_array_equal((pixels == MISSING).all(axis=2), SEA == 0)
 
 
-def test_to_standard_output(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_picture_is_written_to_standard_output(workdir: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["view", "sea.zarr", "-o", "-", "--method", "nearest", "--bare"]) == 0
     assert decode_png(capfdbinary.readouterr().out).shape[0] == 600
 
@@ -104,7 +106,7 @@ def test_codes(workdir: Path) -> None:
     assert not (workdir / "none.png").exists()
 
 
-def test_as_json(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_describes_the_picture(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["view", "sea.zarr", "--size", "70", "-o", "out.png", "--json"]) == 0
     means = SEA.reshape(60, 10, 70, 10).mean(axis=(1, 3))
     assert json.loads(capfd.readouterr().out) == {

@@ -14,7 +14,7 @@ from frazil.cli.main import main
 from frazil.operations.convert.report import Conversion
 
 
-def test_elsewhere(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_conversion_to_another_location_is_reported(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "old.zr3", "new.zarr"]) == 0
     output = capfd.readouterr()
     assert output.out.splitlines() == [
@@ -45,7 +45,7 @@ def test_dry_run_and_in_place(workdir: Path, capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().out == f"{workdir / 'old.zr3'} is of Zarr v3: nothing is to be done\n"
 
 
-def test_as_json(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_describes_the_conversion(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "ocean.zarr", "ocean.zr3", "--to", "draft", "--recode", "--json"]) == 0
     output = json.loads(capfd.readouterr().out)
     assert {name for name in output if name not in ("arrays", "objects", "nbytes", "nbytes_recoded")} == {

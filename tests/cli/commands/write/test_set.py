@@ -52,7 +52,7 @@ def test_get_and_set_round_trip(workdir: Path) -> None:
     np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], expected)
 
 
-def test_on_a_branch(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_commits_to_a_branch(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.repo@main", "salt", ":2", "9", "-m", "salty", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     newest = next(frazil.Repository.open("sea.repo").history())
@@ -62,7 +62,7 @@ def test_on_a_branch(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert next(frazil.Repository.open("sea.repo").history()).message == "Set elements of salt"
 
 
-def test_in_a_bucket_and_not_on_a_web_server(
+def test_set_writes_to_a_bucket_and_refuses_a_web_server(
     workdir: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in s3.environment().items():

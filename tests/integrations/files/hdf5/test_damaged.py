@@ -12,8 +12,9 @@ from tests.external_data import defect
 import frazil
 from frazil.cli.main import main
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError
-from frazil.integrations.files.hdf5 import scan_process
+from frazil.integrations.files.hdf5 import dataset_reader, scan_process
 from frazil.integrations.files.scanner import scan_file
+from frazil.stores import MemoryStore
 
 h5py = pytest.importorskip("h5py")
 
@@ -71,7 +72,9 @@ def test_a_file_with_other_bytes_here_and_there(seed: int, valid: bytes, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["bad-13.h5", "bad-130.h5", "hang-2755.h5", "hang-2823.h5"])
-def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_that_crashed_the_library_are_refused(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path, limit = defect(f"hdf5/{name}"), "1"
     if name.startswith("hang"):
         limit = "0.25"
@@ -111,6 +114,27 @@ def test_a_library_that_ends_its_process(
     scanned_by(f"p.scan_hdf5 = lambda *_, **__: {code}", monkeypatch)
     with pytest.raises(DataError, match="ended its process"):
         scan_file(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("__import__('threading').Event().wait()", r"did not finish within 0\.5 seconds"),
+        ("__import__('os')._exit(3)", "ended its process"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_library_that_does_not_decode_a_dataset(
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library was called in this process, which then never ended, or was ended."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(40.0), chunks=(10,), compression="lzf")
+    scanned_by(f"p.read_box = lambda *_: {code}", monkeypatch)
+    monkeypatch.setattr(dataset_reader, "TIME_LIMIT", 0.5)
+    with pytest.raises(DataError, match=message):
+        frazil.import_file(tmp_path / "a.h5", MemoryStore())
+    scan_process._end_all()
 
 
 def test_a_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

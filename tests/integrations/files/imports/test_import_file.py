@@ -142,7 +142,7 @@ def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> No
     assert not [key for key in folder.list() if JOURNAL_NAME in key]
 
 
-def test_another_import_does_not_continue_it(tmp_path: Path) -> None:
+def test_an_import_with_other_options_does_not_continue_a_killed_one(tmp_path: Path) -> None:
     file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
     with pytest.raises(StoreError):
         frazil.import_file(file, killed(folder, 8), runtime=BUDGET)

@@ -12,7 +12,9 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.kerchunk.reference_columns import Targets, url_of
 from frazil.integrations.files.scanner import scan_file
+from frazil.integrations.files.sources.source import source_of
 
 VALUES = np.arange(10 * 12, dtype="<f4").reshape(10, 12)
 
@@ -150,6 +152,16 @@ def test_references_cannot_name_other_servers(tmp_path: Path) -> None:
     assert "virtual_prefixes" in scan_file(file).skipped[0].reason
 
 
+def test_empty_parts_of_remote_names_are_refused() -> None:
+    """They were dropped: a reference to a//b named the object a/b."""
+    targets = Targets(source_of("s3://bucket/folder/refs.json"), None)
+    assert targets.url("a/b") == "s3://bucket/folder/a/b"
+    assert url_of("/a//b").endswith("a//b")  # one file on this machine
+    for name in (lambda: targets.url("a//b"), lambda: url_of("gs://bucket//b"), lambda: targets.url("s3://bucket/a//")):
+        with pytest.raises(InvalidInputError, match="with // in their names"):
+            name()
+
+
 @pytest.mark.parametrize("target", ["data.bin", "./data.bin", "../{}/data.bin", "a/../data.bin"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_relative_targets_begin_at_the_folder_of_the_references(
@@ -175,7 +187,9 @@ def test_relative_targets_begin_at_the_folder_of_the_references(
     assert np.isnan(temp[5:, :6]).all() == whole  # type: ignore[arg-type, call-overload]
 
 
-@pytest.mark.parametrize("target", ["memory://a/b", "ftp://host/data.bin", "://"])
+@pytest.mark.parametrize(
+    "target", ["memory://a/b", "ftp://host/data.bin", "://", "s3://bucket/a//b", "https://host//b"]
+)
 def test_errors_name_targets_that_cannot_be_read(target: str, tmp_path: Path) -> None:
     file = write(tmp_path)
     document = json.loads(file.read_text())

@@ -54,7 +54,7 @@ def variables(draw: st.DrawFn, kind: str) -> tuple[str, tuple[str, ...], bool]:
 
 
 @given(st.data(), st.sampled_from([*FORMATS]), st.integers(0, 4), st.sampled_from([8, 2**20]))
-def test_variables_of_every_kind(
+def test_variables_of_every_kind_of_classic_file_are_read(
     tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject, kind: str, records: int, chunk_bytes: int
 ) -> None:
     path = tmp_path_factory.mktemp("classic") / "a.nc"

@@ -31,7 +31,7 @@ class Held(PositionedFile):
         )
     )
 )
-def test_as_bytes_in_memory(steps: list[tuple[str, int, int]]) -> None:
+def test_reads_and_seeks_equal_those_of_bytes_in_memory(steps: list[tuple[str, int, int]]) -> None:
     file, expected = Held(), io.BytesIO(CONTENT)
     assert file.readable()
     assert file.seekable()

@@ -126,7 +126,7 @@ def test_tiles_of_no_extent(tmp_path: Path) -> None:
         frazil.import_file(tmp_path / "a.tif", MemoryStore())
 
 
-def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tifffile_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0])
     monkeypatch.setitem(sys.modules, "tifffile", None)
     with pytest.raises(InvalidInputError) as caught:
@@ -167,3 +167,31 @@ def test_pages_with_too_few_offsets_of_tiles(tmp_path: Path) -> None:
     file.write_bytes(damaged)
     with pytest.raises(InvalidInputError, match="does not say where they are"):
         frazil.import_file(file, MemoryStore())
+
+
+def test_axes_of_one_name_are_numbered(tmp_path: Path) -> None:
+    """xarray could not open the array, whose dimensions were "q" twice."""
+    tifffile.imwrite(tmp_path / "a.tif", VALUES, photometric="minisblack", metadata=None)
+    tifffile.imwrite(tmp_path / "b.tif", VALUES, photometric="minisblack")
+    tifffile.imwrite(tmp_path / "c.tif", VALUES, photometric="minisblack", metadata={"axes": "QYQX"})
+    names = [array.dimension_names for name in "abc" for array in imported(tmp_path / f"{name}.tif").values()]
+    assert all(len(set(each or ())) == len(each or ()) > 0 for each in names)
+    assert names[-1] == ("q0", "y", "q1", "x")
+
+
+def test_colour_maps_and_inverted_images_have_attributes(tmp_path: Path) -> None:
+    """They were dropped: elements of a palette looked like measurements, and 0, which was white, like black."""
+    values, colours = VALUES[0, 0].astype("u1"), np.random.default_rng(1).integers(0, 2**16, (3, 256)).astype("u2")
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="palette", colormap=colours)
+    tifffile.imwrite(tmp_path / "b.tif", values, photometric="miniswhite")
+    tifffile.imwrite(tmp_path / "c.tif", values, photometric="minisblack")
+    palette, inverted, plain = [array for name in "abc" for array in imported(tmp_path / f"{name}.tif").values()]
+    assert palette.attrs["photometric"] == "palette"
+    np.testing.assert_array_equal(palette.attrs["colormap"], colours.T)
+    assert inverted.attrs["photometric"] == "miniswhite"
+    assert not {"photometric", "colormap"} & set(plain.attrs)
+    for array in (palette, inverted, plain):
+        np.testing.assert_array_equal(array[...], values)
+    tifffile.imwrite(tmp_path / "d.tif", VALUES[0, 0], photometric="palette", colormap=np.zeros((3, 2**16), "u2"))
+    with pytest.raises(InvalidInputError, match="colour map has 65536 colours"):
+        imported(tmp_path / "d.tif")

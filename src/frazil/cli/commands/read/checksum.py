@@ -9,7 +9,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.arguments.locations import add_path, add_virtual_prefix, open_node
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.output import print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
 from frazil.operations.checksum import checksum
@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.operations.usage import lines, usage
 
 
@@ -20,7 +20,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=whole_number("a number of levels; 0 shows the total alone", 0, 10**6),
         help="show nodes down to N levels below, 0 for the total alone (default: all)",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

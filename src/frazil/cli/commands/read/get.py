@@ -11,7 +11,7 @@ from frazil.cli.arguments.decoded import add_decoded, decoded
 from frazil.cli.arguments.locations import add_selection, open_window
 from frazil.cli.command import Command, add_location
 from frazil.cli.formats import WRITERS, abbreviated
-from frazil.cli.output import binary_output, is_terminal, print_text
+from frazil.cli.output import binary_output, print_text
 from frazil.cli.progress import Progress
 
 _TEXT: Final = "text"
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     output = None if options.output == "-" else options.output
     form: str = options.format or _of_name(options, output)
-    if form == "npy" and output is None and is_terminal(sys.stdout):
+    if form == "npy" and output is None and sys.stdout.isatty():
         options.refuse(".npy is not for terminals: give -o FILE")
     window = open_window(options)
     if options.decoded:
@@ -48,7 +48,7 @@ def run(options: Namespace) -> None:
         with binary_output(output) as stream:
             stream.write(f"{text}\n".encode())
         return
-    mixes = output is None and is_terminal(sys.stdout)  # a progress bar would mix with the elements
+    mixes = output is None and sys.stdout.isatty()  # a progress bar would mix with the elements
     with Progress("reading", window.nbytes, shows=not mixes) as report, binary_output(output) as stream:
         WRITERS[form](window, stream, report)
 
@@ -85,4 +85,5 @@ COMMAND = Command(
     ),
     add_arguments,
     run,
+    prints_json=False,
 )

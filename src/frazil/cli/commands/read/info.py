@@ -9,7 +9,7 @@ from frazil.array.group import Group
 from frazil.array.info import FORMATS, table
 from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -18,7 +18,6 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.errors import NotFoundError
 from frazil.operations.listing import Entry, entries_of_node, entries_of_prefix, lines
 from frazil.stores.locations import resolve
@@ -28,7 +28,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="also list everything below; in a folder that is no node, all files",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from frazil.base.reports import columns
 from frazil.cli.arguments.locations import add_path, add_virtual_prefix, as_array, open_node
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.output import add_json, binary_output, check_picture, print_json, print_text
+from frazil.cli.output import binary_output, check_picture, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shards import Shard, Shards, shards
@@ -38,7 +38,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="write a PNG picture of the bytes of the shard (default: the first one); - is standard output",
     )
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def _coordinates(text: str) -> tuple[int, ...]:

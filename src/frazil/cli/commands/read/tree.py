@@ -8,7 +8,7 @@ from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
 from frazil.cli.arguments.locations import add_path, is_in_repository, open_node_of
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json
 
@@ -22,7 +22,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=whole_number("a number of levels; 1 shows the direct members", 1, 10**6),
         help="show N levels below the group (default: all)",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

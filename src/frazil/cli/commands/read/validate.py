@@ -8,7 +8,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.arguments.locations import add_path, add_virtual_prefix, is_in_repository, open_node
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json, print_checked
+from frazil.cli.output import print_checked
 from frazil.cli.progress import Progress
 from frazil.operations.validate.validate import validate
 
@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--decode", action="store_true", help="decode every stored chunk, on all cores")
     parser.add_argument("--repair", action="store_true", help="restore shards in which an append was killed")
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

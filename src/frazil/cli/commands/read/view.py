@@ -8,7 +8,7 @@ from math import isfinite
 from frazil.cli.arguments.decoded import add_decoded, decoded
 from frazil.cli.arguments.locations import add_selection, open_window
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.output import add_json, binary_output, check_picture, print_result
+from frazil.cli.output import binary_output, check_picture, print_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
 from frazil.operations.view.colours import CODES, COLOUR_MAPS
@@ -64,7 +64,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--missing", choices=("grey", "transparent"), default="grey", help="how NaN is drawn (default: grey)"
     )
-    add_json(parser)
 
 
 def _number(text: str) -> float:

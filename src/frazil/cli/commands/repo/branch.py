@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 
 
@@ -23,7 +23,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     action.add_argument("--reset", metavar="REF", help="move the branch to a branch, a tag or a snapshot")
     action.add_argument("--delete", action="store_true", help="delete the branch")
     parser.add_argument("--expect", metavar="ID", help="with --reset: move it only if it points to this snapshot now")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.metadata.json_text import as_json
 
 
@@ -14,7 +14,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
     parser.add_argument("old", metavar="OLD", help="a branch, a tag, or the id of a snapshot or its beginning")
     parser.add_argument("new", metavar="NEW", nargs="?", default=MAIN, help="another one (default: main)")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

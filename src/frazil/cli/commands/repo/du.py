@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.cli.progress import Steps
 from frazil.repository.inspection.report import usage_text
 
@@ -15,7 +15,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
     parser.add_argument("path", metavar="PATH", nargs="?", default="", help="a group or array (default: everything)")
     parser.add_argument("--at", metavar="REF", default=MAIN, help="a branch, a tag or a snapshot (default: main)")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command, whole_number
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 
 _AGE = re.compile(r"([0-9]{1,6})(d|h)")
 
@@ -36,7 +36,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--branches", action="store_true", help="also delete branches whose last commit is older, except main"
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would expire, and write nothing")
-    add_json(parser)
 
 
 def _time(text: str) -> timedelta | str:

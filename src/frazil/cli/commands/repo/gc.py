@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command, whole_number
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.cli.progress import Steps
 
 _HOURS = 24
@@ -32,7 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="collect also if chunk files that branches or tags lead to are missing",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

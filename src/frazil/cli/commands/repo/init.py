@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.arguments.locations import MAIN, add_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,7 +22,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("crc32c",),
         help="end the names of files in digests of their bytes, which `frazil repo verify` compares (of chunk files with --digests)",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -14,7 +14,7 @@ from frazil.base.record import Record
 from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.output import print_json, print_text
 from frazil.errors import DataError, MetadataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, as_json
 
@@ -40,7 +40,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--graph", action="store_true", help="draw the histories of all branches and tags, and of REF, as one graph"
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

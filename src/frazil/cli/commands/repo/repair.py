@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from frazil.cli.arguments.locations import add_repository, add_virtual_prefix, open_repository
 from frazil.cli.command import Command
 from frazil.cli.hints import with_options
-from frazil.cli.output import add_json, print_checked
+from frazil.cli.output import print_checked
 from frazil.cli.progress import Steps
 
 _OPTIONS = (
@@ -26,7 +26,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, text in _OPTIONS:
         parser.add_argument(f"--{name}", action="store_true", help=text)
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

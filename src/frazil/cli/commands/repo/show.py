@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.metadata.json_text import as_json
 
 
@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=MAIN,
         help="a branch, a tag, a snapshot or the beginning of its id, or the whole id of any object (default: main)",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command, whole_number
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.cli.progress import Steps
 
 
@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=10,
         help="list the N largest objects (default: 10)",
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_result
+from frazil.cli.output import print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 
 
@@ -16,7 +16,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--at", metavar="REF", help="the snapshot that it names: of a branch, of a tag, or by its id (default: main)"
     )
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.arguments.locations import add_repository, add_virtual_prefix, open_repository
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, print_checked
+from frazil.cli.output import print_checked
 from frazil.cli.progress import Steps
 
 
@@ -30,7 +30,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--orphans", action="store_true", help="also print the names of objects that nothing refers to")
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from frazil.cli.arguments.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json, is_terminal, print_result
+from frazil.cli.output import print_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
 from frazil.metadata.model import FORMATS
@@ -38,7 +38,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_message(parser)
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:
@@ -61,7 +60,7 @@ def run(options: Namespace) -> None:
         if options.dry_run:
             done = task.preview()
         else:
-            total = task.preview().nbytes if is_terminal(sys.stderr) else 0  # the total is needed only for a bar
+            total = task.preview().nbytes if sys.stderr.isatty() else 0  # the total is needed only for a bar
             with Progress("converting", total) as report:
                 done = task.run(report)
             if target is not None:

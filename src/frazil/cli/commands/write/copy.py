@@ -7,7 +7,6 @@ from argparse import ArgumentParser, Namespace
 from frazil.cli.arguments.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
-from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.copy.copy import CopyTask, prepare_copy
 
@@ -31,7 +30,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_message(parser)
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

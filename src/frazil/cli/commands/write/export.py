@@ -11,7 +11,7 @@ from frazil.base.reports import counted, human
 from frazil.cli.arguments.layout import memory
 from frazil.cli.arguments.locations import add_virtual_prefix, open_node
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.output import add_json, ended_by_signals, print_result
+from frazil.cli.output import ended_by_signals, print_result
 from frazil.cli.progress import Progress
 from frazil.runtime import Runtime
 
@@ -55,7 +55,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="bytes of memory for elements, as in 512MiB (default: 256MiB)",
     )
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -11,7 +11,7 @@ from frazil.base.late import LateModule
 from frazil.base.reports import counted, extents_text, human
 from frazil.cli.arguments.layout import codecs, memory, named_extents, named_shards
 from frazil.cli.command import Command, list_of_names
-from frazil.cli.output import add_json, print_json, print_text
+from frazil.cli.output import print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
 from frazil.repository.virtual.locations import is_remote
@@ -76,7 +76,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-m", "--message", metavar="TEXT", help="the message of the commit (default: the names of the files)"
     )
-    add_json(parser)
 
 
 def _add_layout(parser: ArgumentParser) -> None:

@@ -10,7 +10,6 @@ from frazil.cli.arguments.layout import codecs, extents, memory, shards
 from frazil.cli.arguments.locations import InSession, add_virtual_prefix, in_snapshot
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command
-from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.operations.array_source import open_source
 from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
@@ -59,7 +58,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="remove what is at DESTINATION first")
     add_message(parser)
     add_virtual_prefix(parser)
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

@@ -9,7 +9,6 @@ from frazil.cli.arguments.locations import add_selection, open_to_write, open_wi
 from frazil.cli.arguments.values import open_values
 from frazil.cli.branch_writes import add_message, print_written, writable
 from frazil.cli.command import Command, add_location
-from frazil.cli.output import add_json
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
 from frazil.operations.assignment import assign
@@ -27,7 +26,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="one value for all elements, as in 0, NaN or 2026-11-23; or a .npy file, whose shape broadcasts to that of the selection; - is a .npy file on standard input",
     )
     add_message(parser, "LOCATION")
-    add_json(parser)
 
 
 def run(options: Namespace) -> None:

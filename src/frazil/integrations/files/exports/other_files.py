@@ -12,12 +12,13 @@ from typing import IO, Final
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.tiff.series import load_tifffile
 from frazil.operations.array_source import with_limit
 from frazil.operations.npy_file import write_npy
-from frazil.operations.window import Values, window
+from frazil.operations.window import window
 
 _AXES: Final = {
     "x": "X",

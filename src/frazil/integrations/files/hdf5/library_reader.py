@@ -1,28 +1,24 @@
-"""Datasets of HDF5 files that the HDF5 library itself decodes, because they have filters that no codec here implements.
+"""Boxes of HDF5 datasets that the HDF5 library itself decodes, because they have filters that no codec here implements. scan_process.py calls this in another
+process.
 
 Filters that the library does not have come from hdf5plugin, if it is installed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
+from frazil.base.record import Record
 from frazil.errors import ChunkDecodeError, FrazilError
 from frazil.integrations.files.hdf5.types import TEXT, load_h5py
 from frazil.integrations.files.scanned import text_of
-from frazil.integrations.files.sources.source import open_file
 
 if TYPE_CHECKING:
     import h5py
     from numpy.typing import NDArray
-
-    from frazil.integrations.files.scanned import ScannedArray
-    from frazil.integrations.files.sources.source import Source
 
 _FAILURES: Final = (ArithmeticError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
@@ -37,51 +33,46 @@ def is_available(h5py: ModuleType, number: int) -> bool:
     return bool(h5py.h5z.filter_avail(number))
 
 
-def open_hdf5(
-    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of these arrays, by path. files: closes opened files. Raises InvalidInputError without h5py."""
+class Box(Record):
+    """A box of a dataset at an address in its file. filters: their numbers; dtype and fill_value: of the elements"""
+
+    address: str
+    filters: tuple[int, ...]
+    box: tuple[slice, ...]
+    dtype: np.dtype[np.generic]
+    fill_value: object
+
+
+def open_library_file(source: BinaryIO | str) -> h5py.File:
+    """A file, or the file at a path, as the HDF5 library has it."""
     h5py = load_h5py()
-    for array in arrays:
-        assert array.library is not None
-        for number in array.library.filters:
-            is_available(h5py, number)  # registers the filters of hdf5plugin
-    file: Any
-    if source.container is not None:
-        file = files.enter_context(h5py.File(files.enter_context(open_file(source)), "r"))
-    else:
-        file = files.enter_context(h5py.File(source.name, "r", locking="best-effort"))
+    return h5py.File(source, "r") if not isinstance(source, str) else h5py.File(source, "r", locking="best-effort")
 
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
-        assert array.library is not None
-        dataset = file[array.library.address]
 
-        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
-            shape = [part.stop - part.start for part in box]
-            values = np.full(shape, array.fill_value, array.dtype.newbyteorder("="))
-            lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(box, dataset.shape, strict=True)]
-            if 0 in lengths:  # a dimension of netCDF may be longer than the dataset
-                return values
-            if array.dtype == TEXT and dataset.chunks is not None and not is_stored(dataset, box):
-                return values  # the library cannot read fill values of text from a file that is opened read-only
-            ends = [part.start + extent for part, extent in zip(box, lengths, strict=True)]
-            try:
-                dataset.read_direct(
-                    values,
-                    tuple([slice(part.start, end) for part, end in zip(box, ends, strict=True)]),
-                    tuple([slice(0, extent) for extent in lengths]),
-                )
-            except FrazilError:
-                raise
-            except _FAILURES as error:
-                raise ChunkDecodeError(
-                    f"the HDF5 library cannot decode it: {error}", key=source.name, path=array.path
-                ) from error
-            return _as_text(values) if array.dtype == TEXT else values
-
-        return read
-
-    return {array.path: reader(array) for array in arrays}
+def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
+    """The elements of a box. name: of the file, in messages. Raises ChunkDecodeError."""
+    for number in wanted.filters:
+        is_available(load_h5py(), number)  # registers the filters of hdf5plugin
+    dataset: Any = file[wanted.address]
+    shape = [part.stop - part.start for part in wanted.box]
+    values: NDArray[Any] = np.full(shape, wanted.fill_value, wanted.dtype.newbyteorder("="))
+    lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(wanted.box, dataset.shape, strict=True)]
+    if 0 in lengths:  # a dimension of netCDF may be longer than the dataset
+        return values
+    if wanted.dtype == TEXT and dataset.chunks is not None and not is_stored(dataset, wanted.box):
+        return values  # the library cannot read fill values of text from a file that is opened read-only
+    ends = [part.start + extent for part, extent in zip(wanted.box, lengths, strict=True)]
+    try:
+        dataset.read_direct(
+            values,
+            tuple([slice(part.start, end) for part, end in zip(wanted.box, ends, strict=True)]),
+            tuple([slice(0, extent) for extent in lengths]),
+        )
+    except FrazilError:
+        raise
+    except _FAILURES as error:
+        raise ChunkDecodeError(f"the HDF5 library cannot decode it: {error}", key=name) from error
+    return _as_text(values) if wanted.dtype == TEXT else values
 
 
 def is_stored(dataset: h5py.Dataset, box: tuple[slice, ...]) -> bool:

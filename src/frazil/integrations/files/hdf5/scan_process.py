@@ -1,5 +1,5 @@
 """A process for the calls of libraries on files that may be damaged, with a time limit: HDF5 and eccodes never return for some of them, or end the
-process that they run in. It scans HDF5 and GRIB files, and decodes fields of GRIB.
+process that they run in. It scans HDF5 and GRIB files, reads boxes of HDF5 datasets, and decodes fields of GRIB.
 
 The work itself is in datasets.py and in grib/. This process reads remote files, so that the other one needs no credentials."""
 
@@ -13,28 +13,32 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
 from frazil.integrations.files.hdf5.datasets import scan_hdf5
+from frazil.integrations.files.hdf5.library_reader import Box, open_library_file, read_box
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
 
+if TYPE_CHECKING:
+    import h5py
+
 TIME_LIMIT: Final = 60.0  # seconds
 _EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
 _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
 HDF5, GRIB = "hdf5", "grib"  # kinds of files
-_FIELD: Final = "field"
-_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes"}
+_FIELD, _BOX = "field", "box"
+_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes", _BOX: "the HDF5 library"}
 _HAS_PROCESSES: Final = os.name == "posix" and bool(sys.executable)
 
 _START: Final = (
@@ -66,6 +70,43 @@ def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limi
     found = _run_task((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
     assert isinstance(found, np.ndarray)
     return found
+
+
+class BoxReader:
+    """Reads boxes of the datasets of one HDF5 file in another process, which keeps the file open. It has its own, because the next box is of the same file."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name, self._size = file, name, state_of(file).size
+        self._far: Final = isinstance(file, RangedFile)
+        self._path: Final = name if self._far else os.path.abspath(name)
+        self._process: _Process | None = None
+        self._opened: h5py.File | None = None  # if there are no other processes
+
+    def read(self, box: Box, time_limit: float) -> NDArray[np.generic]:
+        """The elements of a box. Raises ChunkDecodeError, and FormatError if the library takes longer or ends its process."""
+        if not _HAS_PROCESSES:
+            if self._opened is None:
+                self._opened = open_library_file(self._file if self._far else self._path)
+            return read_box(self._opened, box, self._name)
+        if self._process is None or self._process.owner != os.getpid():
+            self._process = _idle.pop() if _idle else _Process()
+        task = (_BOX, self._path, self._name, self._size, self._far, time_limit, box)
+        try:
+            found = self._process.run_task(task, self._file, self._name, time_limit)
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(found, FrazilError):
+            raise found
+        assert isinstance(found, np.ndarray)
+        return found
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.end()
+        if self._opened is not None:
+            self._opened.close()
+        self._process = self._opened = None
 
 
 def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
@@ -197,10 +238,16 @@ class _RequestedFile(PositionedFile):
 def work(number: int) -> None:
     """Does the tasks that arrive over a connection, until it ends. number: of its file descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
+    opened: list[h5py.File] = []
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
         while True:
             kind, *task = connection.recv()
-            connection.send(_decoded(*task) if kind == _FIELD else _scanned(connection, kind, *task))
+            if kind == _FIELD:
+                connection.send(_decoded(*task))
+            elif kind == _BOX:
+                connection.send(_read_box(connection, opened, *task))
+            else:
+                connection.send(_scanned(connection, kind, *task))
 
 
 def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[str, object]:
@@ -212,6 +259,33 @@ def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[s
     except FrazilError as error:
         error.__cause__ = error.__context__ = None
         return _FAILED, error
+    finally:
+        alarm.stop()
+
+
+def _read_box(
+    connection: Connection[Any, Any],
+    opened: list[h5py.File],
+    path: str,
+    name: str,
+    size: int,
+    far: bool,
+    time_limit: float,
+    box: Box,
+) -> tuple[str, object]:
+    """The answer for a box of a file. opened: the file, after the first box"""
+    alarm = _Alarm(time_limit + _EXIT_SECONDS)
+    alarm.set()
+    try:
+        if not opened:
+            file = cast(BinaryIO, _RequestedFile(connection, size, alarm)) if far else path
+            opened.append(open_library_file(file))
+        return _DONE, read_box(opened[0], box, name)
+    except FrazilError as error:
+        error.__cause__ = error.__context__ = None
+        return _FAILED, error
+    except Exception as error:
+        return _FAILED, ChunkDecodeError(f"the HDF5 library cannot read it: {type(error).__name__}: {error}", key=name)
     finally:
         alarm.stop()
 

@@ -53,6 +53,7 @@ class Targets:
             raise InvalidInputError("a reference names no file")
         if isinstance(self._folder, str):
             return file_location(os.path.normpath(os.path.join(self._folder, target)))
+        check_no_empty_part(target)
         folder, parts = self._folder, list(self._folder.parts[:-1])
         for part in target.split("/"):
             if part == ".." and not parts:
@@ -84,7 +85,18 @@ def url_of(target: str) -> str:
         raise InvalidInputError(
             f"a reference names {without_secrets(target)!r}; files of {target.partition('://')[0]} cannot be read here"
         )
+    if is_remote(target):
+        check_no_empty_part(target.partition("://")[2])
     return target
+
+
+def check_no_empty_part(path: str) -> None:
+    """Raises InvalidInputError for a remote path with an empty part. It names another object than the path without it, and repositories drop such parts."""
+    if "//" in path:
+        raise InvalidInputError(
+            f"a reference names {without_secrets(path)!r}; repositories cannot refer to objects with // in their names",
+            hint="copy the objects to names without //, or correct the references",
+        )
 
 
 def virtual_array(

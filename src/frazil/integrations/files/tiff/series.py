@@ -44,6 +44,7 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
 }
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
 _FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that contains a page
+_MOST_COLOURS: Final = 2**12
 _MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
 
@@ -90,7 +91,7 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     shape = tuple(map(int, series.shape))
     check_dtype(dtype)
     check_shape(shape)
-    names = tuple([_NAMES.get(axis, axis.lower()) for axis in series.axes])
+    names = _dimension_names(series.axes)
     attributes = _attributes(series)
     if len(set(_FILE_NAME.findall(tiff.ome_metadata or ""))) > 1 or any(page is None for page in series.pages):
         raise InvalidInputError("some of its pages are in other files, or missing")
@@ -116,8 +117,24 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     )
 
 
+def _dimension_names(axes: str) -> tuple[str, ...]:
+    """The name of each axis. Axes of one name are numbered: xarray opens no array in which two dimensions have one name."""
+    names = [_NAMES.get(axis, axis.lower()) for axis in axes]
+    return tuple([name if names.count(name) == 1 else f"{name}{names[:i].count(name)}" for i, name in enumerate(names)])
+
+
 def _attributes(series: Any) -> dict[str, Json]:
+    """What the elements mean. An element of a palette is a row of `colormap`: red, green and blue of 16 bits; of "miniswhite", 0 is white. Raises
+    InvalidInputError for a colour map that is too long for an attribute."""
     found: dict[str, Json] = {"axes": str(series.axes)}
+    photometric = getattr(series.keyframe.photometric, "name", str(series.keyframe.photometric)).lower()
+    if photometric != "minisblack":
+        found["photometric"] = photometric
+    colours = series.keyframe.colormap
+    if colours is not None:
+        if colours.shape[-1] > _MOST_COLOURS:
+            raise InvalidInputError(f"its colour map has {colours.shape[-1]} colours; at most {_MOST_COLOURS} are read")
+        found["colormap"] = colours.T.tolist()
     description = series.keyframe.description
     if isinstance(description, str) and 0 < len(description) <= _MOST_TEXT:
         found["description"] = description

@@ -3,7 +3,6 @@
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::copy_file_range;
 use rustix::io::{Errno, Result as System, pwrite};
-use std::borrow::Borrow;
 
 use crate::failures::{Code, Fault};
 use crate::files::beneath::retry;
@@ -52,9 +51,8 @@ pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3
                     last = Some((number, handle));
                 }
                 if let Some((_, handle)) = &last {
-                    let opened: &Opened = handle.borrow();
-                    let (start, length) = span(row[1], row[2], opened.version.size as u64)?;
-                    target.part_of(opened, start, length)?;
+                    let (start, length) = span(row[1], row[2], handle.version.size as u64)?;
+                    target.part_of(handle, start, length)?;
                 }
             }
         }
@@ -98,6 +96,18 @@ pub fn copy_range(
         }
     }
     Ok(read - start)
+}
+
+/// Writes the bytes at an offset; returns the offset behind them.
+pub fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64> {
+    while !bytes.is_empty() {
+        let count = retry(|| pwrite(file, bytes, at))?;
+        if count == 0 {
+            return Err(Errno::IO);
+        }
+        (at, bytes) = (at + count as u64, &bytes[count..]);
+    }
+    Ok(at)
 }
 
 struct Target<'a> {
@@ -149,15 +159,8 @@ impl Target<'_> {
         done
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
-        while !bytes.is_empty() {
-            let count = retry(|| pwrite(self.file, bytes, self.at))?;
-            if count == 0 {
-                return Err(Errno::IO.into());
-            }
-            self.at += count as u64;
-            bytes = &bytes[count..];
-        }
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.at = write_all(self.file, bytes, self.at)?;
         Ok(())
     }
 }

@@ -1,0 +1,80 @@
+"""The tips of branches that collections have seen, in the folder `tips` of gc/. Without this record, a branch whose newest file is lost looks as after a reset,
+and the commits that only this file named are garbage."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from frazil.errors import ConflictError, FormatError, NotFoundError
+from frazil.formats.ids import encode_id
+from frazil.repository.format import RepositoryFormat, Tip
+from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.maintenance.reachable import heads
+from frazil.repository.maintenance.records import NUMBERS, list_records, new_record, read_records, write_record
+
+COLUMNS: Final = ("snapshots", "numbers", "names")
+_END: Final = "\0"  # between two names: no branch has it
+
+
+def record_tips(files: RepositoryFormat) -> None:
+    """Records the present tips, in the place of earlier ones. Raises FormatError, StoreError."""
+    old = list_records(files, "tips")  # before the tips are read, so that no newer record is removed
+    tips = [tip._replace(folder="") for tip in heads(files)]
+    if len(old) == 1 and _recorded(files) == tips:
+        return
+    names = np.array([*map(ord, _END.join(tip.branch for tip in tips))], NUMBERS)
+    numbers = np.array([tip.sequence for tip in tips], NUMBERS)
+    columns = {"snapshots": id_column([tip.snapshot for tip in tips]), "numbers": numbers, "names": names}
+    write_record(files, new_record("tips"), columns)
+    files.erase([record.name for record in old])
+
+
+def _recorded(files: RepositoryFormat) -> list[Tip]:
+    found: list[Tip] = []
+    for columns in read_records(files, list_records(files, "tips"), COLUMNS):
+        names = "".join(map(chr, columns["names"].tolist())).split(_END)
+        found += map(Tip, names, columns["numbers"].tolist(), id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
+    return list(dict.fromkeys(found))
+
+
+def lost_tips(files: RepositoryFormat) -> list[Tip]:
+    """The recorded tips whose branch file is missing or differs, if the branch does not lead to their snapshots any more. Raises FormatError, StoreError."""
+    return [tip for tip in _recorded(files) if not _is_intact(files, tip) and not _is_kept(files, tip)]
+
+
+def _is_intact(files: RepositoryFormat, tip: Tip) -> bool:
+    try:
+        now = files.read_tip(tip.branch)
+        if now is None or now.sequence <= tip.sequence:
+            return now is not None and (now.sequence, now.snapshot) == (tip.sequence, tip.snapshot)
+        files.moved(tip._replace(folder=now.folder))
+    except ConflictError:
+        return False
+    except FormatError:  # it is reported as damage, and ends collections
+        pass
+    return True
+
+
+def _is_kept(files: RepositoryFormat, tip: Tip) -> bool:
+    try:
+        now = files.read_tip(tip.branch)
+        return now is not None and any(found.snapshot == tip.snapshot for found in files.ancestors(now.snapshot))
+    except (FormatError, NotFoundError):
+        return False
+
+
+def lost_text(tip: Tip) -> str:
+    """The problem of a lost tip."""
+    return f"its file number {tip.sequence} is missing or differs: when garbage was collected last, it named the snapshot {encode_id(tip.snapshot)}"
+
+
+def refuse_lost_tips(files: RepositoryFormat) -> None:
+    """Raises FormatError for a branch file that is lost: the commits that only it named would be garbage."""
+    for tip in lost_tips(files):
+        raise FormatError(
+            f"the branch {tip.branch!r} is damaged: {lost_text(tip)}",
+            key=files.key("refs/"),
+            hint="restore the file from a copy, or repair: a new branch then keeps the commit; nothing was removed",
+        )
