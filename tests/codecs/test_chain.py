@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.user_codecs import Delta, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import REGISTRY, Delta, Hexadecimal, Invert, Runs, Widen
 from tests.strategies import Layout, layouts
 
 import frazil
@@ -217,9 +217,15 @@ def test_a_lack_of_memory_in_a_codec_names_the_chunk(threads: int, outer: BytesT
     data = np.arange(8, dtype="u1")
     inner = ShardingIndexed((2,), codecs=[Bytes(), NoMemory()])
     codecs = [Bytes(), NoMemory()] if outer is None else [inner, outer]
-    runtime = frazil.Runtime(threads=threads)
     array = frazil.create_array(
-        MemoryStore(), name="x", shape=8, dtype="u1", chunks=4 if outer else 2, codecs=codecs, runtime=runtime
+        MemoryStore(),
+        path="x",
+        shape=8,
+        dtype="u1",
+        chunks=4 if outer else 2,
+        codecs=codecs,
+        registry=REGISTRY.with_codec(NoMemory),
+        runtime=frazil.Runtime(threads=threads),
     )
     with pytest.raises(MemoryError, match="for this chunk") as caught:
         array[...] = data
