@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.user_codecs import Delta, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import REGISTRY, Delta, Hexadecimal, Invert, Runs, Widen
 from tests.strategies import Layout, layouts
 
 import frazil
-from frazil.codecs import Blosc, Bytes, Codec, Crc32c, Gzip, Lz4, ShardingIndexed, Transpose, Zstd
+from frazil.codecs import Blosc, Bytes, BytesToBytes, Codec, Crc32c, Gzip, Lz4, ShardingIndexed, Transpose, Zstd
 from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import resolve
 from frazil.errors import MetadataError
@@ -187,3 +188,51 @@ def test_an_array_with_such_chunks_that_is_there_can_be_opened() -> None:
     array = frazil.open_array(store, "r+")
     assert array[5] == 0
     array.attrs["a"] = 1
+
+
+class NoMemory(BytesToBytes):
+    """Has no memory for some bytes."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "test.no_memory"
+
+    def configuration(self) -> dict[str, object] | None:
+        return None
+
+    def encode(self, data: bytes) -> bytes:
+        if bytes((6, 7)) in data:
+            raise MemoryError("for this chunk")
+        return data
+
+    def decode(self, data: bytes, limit: int) -> bytes:
+        if bytes((4, 5)) in data:
+            raise MemoryError("for this chunk")
+        return data
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("outer", [None, Runs(), NoMemory()], ids=repr)
+def test_a_lack_of_memory_in_a_codec_names_the_chunk(threads: int, outer: BytesToBytes | None) -> None:
+    """outer: the codec around the shards, which are then decoded whole"""
+    data = np.arange(8, dtype="u1")
+    inner = ShardingIndexed((2,), codecs=[Bytes(), NoMemory()])
+    codecs = [Bytes(), NoMemory()] if outer is None else [inner, outer]
+    array = frazil.create_array(
+        MemoryStore(),
+        path="x",
+        shape=8,
+        dtype="u1",
+        chunks=4 if outer else 2,
+        codecs=codecs,
+        registry=REGISTRY.with_codec(NoMemory),
+        runtime=frazil.Runtime(threads=threads),
+    )
+    with pytest.raises(MemoryError, match="for this chunk") as caught:
+        array[...] = data
+    assert [all(text in note for text in ("path 'x'", "chunk (")) for note in caught.value.__notes__] == [True]
+    array[:6] = data[:6]
+    with pytest.raises(MemoryError, match="for this chunk") as caught:
+        array[...]
+    assert [all(text in note for text in ("path 'x'", "key 'x/c/", "chunk (")) for note in caught.value.__notes__] == [
+        True
+    ]

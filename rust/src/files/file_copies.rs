@@ -7,7 +7,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat, openat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat, openat};
 use rustix::io::{Errno, Result as System, pread};
 
 use crate::columns::{Bytes, ColumnMut, wrong};
@@ -229,10 +229,9 @@ impl Unnamed<OwnedFd> {
             "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,
             path => open_folder(root, path, Make::Loose)?,
         };
+        let old = look_up(folder.as_fd(), base)?; // a link or a folder is refused before its bytes are read
         let made = Unnamed::create(folder, base)?;
-        if let Ok(old) = retry(|| statat(&made.folder, base, AtFlags::SYMLINK_NOFOLLOW))
-            && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
-        {
+        if let Some(old) = old {
             // before it has content that others could read
             retry(|| rustix::fs::fchmod(&made.file, Mode::from_raw_mode(old.st_mode & 0o777)))?;
         }
@@ -261,7 +260,7 @@ impl<F: AsFd> Unnamed<F> {
         let Some(between) = &self.between else {
             return match link_over(folder, &self.file, &self.base) {
                 Ok(()) => Ok(()),
-                Err(Errno::NOENT) => Err(Errno::NOENT),
+                Err(refused @ (Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO)) => Err(refused),
                 Err(_) => self.copy(durable), // if the disk cannot do it at all, this fails too
             };
         };

@@ -5,7 +5,7 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py rememb
 from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
-from errno import EISDIR, ENOMEM
+from errno import ENOMEM
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +37,7 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.local.system_errors import unreadable
 
 if TYPE_CHECKING:
     from frazil.metadata.types import heap as heaps
@@ -125,24 +126,25 @@ def shard_replaced(access: Access, key: str | None) -> ConflictError:
     )
 
 
-def folder_there(access: Access, key: str | None, chunk: tuple[int, ...]) -> StoreError:
-    """The error for a shard that is a folder."""
-    return StoreError(
-        "a shard could not be read: there is a folder at its key",
-        errno=EISDIR,
-        key=key,
-        path=access.path or "/",
-        chunk=chunk,
-    )
+def codec_error(
+    access: Access, error: FrazilError | MemoryError, key: str | None, chunk: tuple[int, ...] | None
+) -> FrazilError | MemoryError:
+    """An error of a codec, with the names of what was decoded or encoded."""
+    if isinstance(error, FrazilError):
+        error.key, error.path, error.chunk = key, access.path or "/", chunk
+    else:
+        error.add_note(str(FrazilError("in the codecs of a chunk", key=key, path=access.path or "/", chunk=chunk)))
+    return error
 
 
-def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:
+def failure(
+    access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None
+) -> FrazilError | MemoryError:
     """The error for a chunk that the kernel could not read, decode or encode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
     path = access.path or "/"
+    if isinstance(text, Refusal) and (code == _kernel.FAILED_ENCODE or isinstance(text.error, MemoryError)):
+        return codec_error(access, text.error, key, chunk)
     if code == _kernel.FAILED_ENCODE:
-        if isinstance(text, Refusal):
-            text.error.key, text.error.path, text.error.chunk = key, path, chunk
-            return text.error
         return InvalidInputError(
             f"a chunk could not be encoded: {text}",
             key=key,
@@ -151,9 +153,7 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
             hint="the stored data are intact: the codecs of the array cannot encode these values",
         )
     if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
-        refused = index_error(code, text)
-        refused.key, refused.path, refused.chunk = key, path, chunk
-        return refused
+        return codec_error(access, index_error(code, text), key, chunk)
     if code == _kernel.FAILED_IO:
         number, _, message = text.partition(" ")
         if number == str(ENOMEM):
@@ -165,13 +165,7 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
                 chunk=chunk,
                 hint="use fewer threads or fewer bytes_in_flight (frazil.Runtime), or smaller chunks",
             )
-        return StoreError(
-            f"a chunk could not be read: {message or text}",
-            errno=int(number) if number.isdigit() else None,
-            key=key,
-            path=path,
-            chunk=chunk,
-        )
+        return unreadable("a chunk could not be read", int(number), key=key, path=path, chunk=chunk)
     error = _ERRORS.get(code, ChunkDecodeError)(
         f"a chunk could not be decoded: {text}",
         key=key,

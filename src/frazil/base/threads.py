@@ -35,9 +35,7 @@ class Threads:
     ) -> Future[Result]:
         """Calls `work` in one of the threads."""
         call = partial(work, *arguments, **named)
-        if len(self._threads) < self._count and not self._start():
-            self._count = len(self._threads)
-        if not self._threads:  # an interrupt of this thread is raised at once; no name holds the future, as the traceback of an error holds this frame
+        if not self.start():  # an interrupt of this thread is raised at once; no name holds the future, as the traceback of an error holds this frame
             return _run(Future(), call, Exception)
         future: Future[Result] = Future()
         self._calls.put((partial(_run, future, call, BaseException), future.cancel))
@@ -55,6 +53,12 @@ class Threads:
         while futures:
             results.append(futures.pop().result())  # not in a variable: the traceback of an error holds this frame
         return results
+
+    def start(self) -> bool:
+        """Starts another thread, up to their number. Returns whether there are any; else the calling thread does the work."""
+        if len(self._threads) < self._count and not self._start():
+            self._count = len(self._threads)
+        return bool(self._threads)
 
     def _start(self) -> bool:
         # daemon: the process must never wait for a thread that an interrupt left behind

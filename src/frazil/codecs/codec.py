@@ -224,17 +224,21 @@ class Refusal(str):
     """The text of a failure, as the kernel reports its own, together with the error that a user's codec raised."""
 
     __slots__ = ("error",)
-    error: FrazilError
+    error: FrazilError | MemoryError
 
-    def __new__(cls, error: FrazilError) -> Self:
+    def __new__(cls, error: FrazilError | MemoryError) -> Self:
         self = super().__new__(cls, error)
         self.error = error
         return self
 
 
 def cause_of(text: str) -> BaseException | None:
-    """The exception of the user's codec, if a failure came from there."""
-    return text.error.__cause__ if isinstance(text, Refusal) else None
+    """The exception of the user's codec, if a failure came from there. Raises a MemoryError, as such data are not wrong."""
+    if not isinstance(text, Refusal):
+        return None
+    if isinstance(text.error, MemoryError):
+        raise text.error
+    return text.error.__cause__
 
 
 def codec_call(codec: Codec, path: str) -> ExtensionCall:

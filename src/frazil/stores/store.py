@@ -289,8 +289,18 @@ class Store(StorePort):
         limit: int = 2**26,
         shares: bool = False,
     ) -> builtins.list[int]:
-        """As the port says, by fetch and put."""
+        """As the port says. Stores with a shorter way override the methods that it calls."""
+        return self._share(names, sources) if shares else self._copy_from(names, source, sources, limit)
+
+    def _copy_from(
+        self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int
+    ) -> builtins.list[int]:
+        """copy_in without `shares`, by fetch and put."""
         return value_copies.copy_by_put(self, names, source, sources, limit)
+
+    def _share(self, names: Sequence[str], sources: Sequence[str]) -> builtins.list[int]:
+        """copy_in with `shares`: here copies."""
+        return Store._copy_from(self, names, self, sources, 2**26)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from errno import ELOOP
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +19,7 @@ from tests.strategies import Layout, basic_selections, create, layouts, orthogon
 import frazil
 from frazil import Runtime, _kernel
 from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed, Transpose, Zstd
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, StoreError
 from frazil.stores import LocalStore
 from frazil.stores.wrappers import WrappedStore
 
@@ -244,3 +245,18 @@ def test_an_index_with_other_codecs_is_read_without_the_kernel(tmp_path: Path) -
         assert array[...].tolist() == list(range(5))
         assert [int(array[at]) for at in range(5)] == list(range(5))
         assert array[3:5].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("shards", [None, 4])
+@pytest.mark.parametrize("selection", [slice(None), 0, [0, 5]], ids=repr)
+def test_an_error_of_the_system_has_our_reason_and_a_hint(
+    tmp_path: Path, shards: int | None, selection: slice | int | list[int]
+) -> None:
+    array = frazil.create_array(tmp_path, data=np.arange(1, 9), chunks=2, shards=shards)
+    (tmp_path / "c/0").rename(tmp_path / "c/other")
+    (tmp_path / "c/0").symlink_to("other")
+    with pytest.raises(StoreError, match="a chunk could not be read: a symbolic link is at the key") as caught:
+        array.oindex[selection]
+    assert caught.value.hint is not None
+    assert caught.value.errno == ELOOP
+    assert caught.value.key == "c/0"

@@ -13,7 +13,7 @@ from tests.slow_properties import search
 from tests.strategies import Layout, basic_selections, create, layouts, same, values
 
 import frazil
-from frazil.array.io.scheduler import WORKERS
+from frazil.array.io.scheduler import WORKERS, Budget
 from frazil.array.io.task_costs import INNER_CHUNK_BYTES
 from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
 from frazil.errors import ChecksumError, StoreError
@@ -352,3 +352,19 @@ def test_values_do_not_depend_on_the_budget(layout: Layout, seed: int, nbytes: i
         array[selection], expected[selection] = new, new
         assert same(array[selection], expected[selection])
     assert same(array[...], expected)
+
+
+def test_missing_shards_count_the_columns_of_their_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: dict[int, int] = {}
+
+    def resume(budget: Budget, task: int, nbytes: int) -> bool:
+        counted[task] = nbytes
+        return admitted(budget, task, nbytes)
+
+    admitted = Budget.resume
+    monkeypatch.setattr(Budget, "resume", resume)
+    store = MemoryStore()
+    frazil.create_array(store, shape=2**14, dtype="u1", chunks=1, shards=2**11, codecs=[], fill_value=3)
+    array = frazil.open_array(SlowStore(store, 0.0), runtime=Runtime(bytes_in_flight=2**20))
+    assert (array[...] == 3).all()
+    assert sum(counted.values()) == 2**14 * INNER_CHUNK_BYTES

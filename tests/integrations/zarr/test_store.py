@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from zarr.storage import MemoryStore as ZarrMemoryStore
 
 import frazil
 import frazil.zarr
+from frazil.base.threads import Threads
 from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.integrations.zarr import threads
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
 from frazil.testing import SlowStore
@@ -232,3 +235,12 @@ def test_nodes_of_another_dialect_are_not_hidden(tmp_path: Path, old: Any, new: 
     assert zarr.open_array(store, path="t", mode="r").metadata.zarr_format == new
     frazil.convert(tmp_path / "sea.zarr", tmp_path / "other.zarr", zarr_format=old)
     assert zarr.open_array(frazil.zarr.as_store(tmp_path / "other.zarr"), path="t", mode="r").shape == (4,)
+
+
+def test_calls_that_no_thread_can_run_are_made_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_threads", Threads(3, "test"))
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert asyncio.run(threads.in_thread(threading.get_ident)) == threading.get_ident()

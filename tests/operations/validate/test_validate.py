@@ -444,3 +444,16 @@ def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Pa
     assert (found.ok, found.repaired) == (True, ())
     assert shard.read_bytes() == before + b"waste" * 20 + index
     assert not Path(f"{shard}{JOURNAL}").exists()
+
+
+@pytest.mark.parametrize("shards", [None, (20, 30)])
+def test_folders_in_place_of_chunks(tmp_path: Path, shards: tuple[int, int] | None) -> None:
+    array = frazil.create_array(tmp_path, name="a", data=VALUES, chunks=(10, 10), shards=shards)
+    assert kinds(tmp_path) == []
+    (tmp_path / "a/c/1/1").unlink()
+    (tmp_path / "a/c/1/1").mkdir()
+    (tmp_path / "a/c/0/other").mkdir()
+    for location in (tmp_path, array):
+        assert kinds(location) == [("store", "a", "a/c/1/1", (1, 1))]
+    with pytest.raises(StoreError, match=r"there is a folder at its key .*'a/c/1/1'.* Hint: "):
+        array[...]

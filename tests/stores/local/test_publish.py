@@ -405,3 +405,14 @@ def test_writes_create_only_valid_names(tmp_path: Path, way: str, sync: bool) ->
     assert not [name for name in os.listdir(store.path) if name.endswith("__lock")]
     store.erase_prefix("")
     assert store.list() == []
+
+
+@pytest.mark.parametrize("key", ["link", "folder", "pipe"])
+def test_a_stream_that_must_be_refused_is_not_read(tmp_path: Path, key: str) -> None:
+    (tmp_path / "link").symlink_to("none")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    parts = iter([b"new"])
+    refusal(StoreError, lambda: put_parts(LocalStore(tmp_path), key, 3, parts))
+    assert list(parts) == [b"new"]
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]

@@ -20,6 +20,7 @@ from tests.servers.google import Google
 from tests.servers.proxy import FaultProxy, Request
 from tests.servers.web import Suffixes, web_server
 
+from frazil.base.threads import Threads
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
@@ -130,8 +131,13 @@ class TestWebWithoutRanges(TestWeb):
     ranges = False
 
 
-def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
+@pytest.mark.parametrize("threads", [True, False])
+def test_parts_of_one_object_become_another_one(
+    s3: S3, azure: Azure, threads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parts are read while others are written: inside the client of one server, that of another is used."""
+    if not threads:
+        monkeypatch.setattr(Threads, "_start", lambda _: False)
     source, size, step = s3.store(), 2**24 + 5, 2**22
     value = np.random.default_rng(3).bytes(size)
     source.set("large", value)

@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
+from tests.reference_cycles import is_freed
 from zarr.storage import MemoryStore as ZarrMemoryStore
 
 import frazil
@@ -199,3 +200,13 @@ def test_copies_and_rechunks_go_there(kind: str) -> None:
         assert found.chunks == ((2, 5), (3, 4))[i]
         np.testing.assert_array_equal(found[:], source[:])
         assert frazil.checksum(places[kind]) == frazil.checksum(source)
+
+
+def test_errors_are_freed_with_their_last_reference() -> None:
+    class Failed(MemoryFileSystem):
+        def cat_file(self, *args: Any, **kwargs: Any) -> bytes:
+            raise StoreError("of another store of ours")
+
+    store = resolve((Failed(), "/x"))[0]
+    assert is_freed(StoreError, lambda: store.get("a"))
+    assert is_freed(StoreError, lambda: resolve((Failing(), "/x"))[0].get("a"))

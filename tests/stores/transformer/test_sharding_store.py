@@ -7,7 +7,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.reference_cycles import is_freed
 
+from frazil.errors import FormatError
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import (
@@ -177,3 +179,13 @@ class TestBetweenCaches(OnChunks):
         below = CachingStore(CountingStore(MemoryStore()), 2**20)
         chunks = ShardingStore(below, "data/", DraftKeys(), [2, 2])
         return Numbered(CachingStore(chunks, 2**20, validate=True))
+
+
+def test_a_damaged_index_is_freed_with_its_error() -> None:
+    """With it the open files of its shards."""
+    inner = MemoryStore()
+    store = ShardingStore(inner, "", DraftKeys(), [2])
+    store.set("c/0", b"value")
+    (key,) = inner.list()
+    inner.set(key, b"short")
+    assert is_freed(FormatError, lambda: store.get("c/0"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from errno import EISDIR
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure, folder_there, shard_replaced
+from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
@@ -170,8 +169,6 @@ class _Call:
         located = self._files.located
         coords = _coordinates(self._batch, self._rows)
         key = self._access.key(coords, shard) if located is None else located.key(shard)
-        if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
-            return folder_there(self._access, key, tuple(chunk))
         error = failure(self._access, code, text, key, tuple(chunk))
         indexed = code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM)
         return shard_append.explained(self._access, error) if indexed else error

@@ -18,6 +18,7 @@ from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Scheduler, Task, finish
 from frazil.array.io.task_costs import (
+    INNER_CHUNK_BYTES,
     OPEN_OBJECTS,
     index_bytes,
     inner_chunk_bytes,
@@ -91,6 +92,9 @@ class Found(Record):
     expect: Sequence[Version | None]
     fetched: Fetched | None
 
+
+FoundRows: TypeAlias = tuple[list[Found], Columns, list[int]]  # existing shards; rows of missing, and of changed ones
+_NO_ROWS: Columns = np.empty(0, np.int64)
 
 Plans: TypeAlias = Callable[[BoxSelection | PointSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
 
@@ -281,12 +285,10 @@ def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chu
         raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
-def _fill(access: Access, target: Target, batch: Batch, rows: Columns) -> None:
+def _fill(access: Access, target: Target, chunks: Chunks) -> None:
     """Fills the selected elements in missing shards."""
-    if len(rows):
-        chunks = batch.chunks(rows)
-        for i, code, text in decode(access, target, Sources(None, ()), missing_rows(chunks.count), None, chunks):
-            raise failure(access, code, text, None, chunk_of(chunks, i))
+    for i, code, text in decode(access, target, Sources(None, ()), missing_rows(chunks.count), None, chunks):
+        raise failure(access, code, text, None, chunk_of(chunks, i))
 
 
 def _read_shards(
@@ -295,33 +297,34 @@ def _read_shards(
     """Reads shards: first the indexes that are not remembered, then the selected inner chunks of all; shards that were replaced meanwhile are planned again."""
     assert rows is not None
     for _ in attempts(READS):
-        found, stale = _find(access, target, batch, shared, rows)
-        if found:
-            yield sum([read_cost(access, one.first, one.chunks) for one in found])
+        found, missing, stale = _find(access, batch, shared, rows)
+        filled = batch.chunks(missing) if len(missing) else None
+        if found or filled is not None:
+            columns = 0 if filled is None else filled.count * INNER_CHUNK_BYTES
+            yield columns + sum([read_cost(access, one.first, one.chunks) for one in found])
+        if filled is not None:
+            _fill(access, target, filled)
         for one in found:
             stale += _read_found(access, target, one)
         if not stale:
             return
         rows, shared = np.array(sorted(stale), np.int64), None
-        del found
+        del found, filled
     raise shard_replaced(access, access.key(batch.shards[rows[:1]]))
 
 
-def _find(
-    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns
-) -> tuple[list[Found], list[int]]:
-    """The existing shards, with their indexes; for missing ones the result is filled. And the rows that changed while indexes were read."""
+def _find(access: Access, batch: Batch, shared: SharedIndex | None, rows: Columns) -> FoundRows:
+    """The existing shards, with their indexes; the rows of missing ones; and the rows that changed while indexes were read."""
     located = access.storage.locate(batch.shards[rows])
     if shared is None:
-        return _find_all(access, target, batch, rows, located)
+        return _find_all(access, batch, rows, located)
     with shared.lock:
         if shared.missing:
-            _fill(access, target, batch, rows)
-            return [], []
+            return [], rows, []
         if shared.slot is not None:
-            return [_remembered(access, batch, rows, located, [shared.slot])], []
-        found, stale = _find_all(access, target, batch, rows, located)
-        shared.missing = not found and not stale
+            return [_remembered(access, batch, rows, located, [shared.slot])], _NO_ROWS, []
+        found, missing, stale = _find_all(access, batch, rows, located)
+        shared.missing = len(missing) > 0
         if found:
             first, (version,) = found[0].first, found[0].expect
             may_repeat = found[0].fetched is not None and found[0].fetched.version_may_repeat is not None
@@ -330,24 +333,22 @@ def _find(
                 if version is not None and not may_repeat
                 else None
             )
-        return found, stale
+        return found, missing, stale
 
 
-def _find_all(
-    access: Access, target: Target, batch: Batch, rows: Columns, located: Located
-) -> tuple[list[Found], list[int]]:
+def _find_all(access: Access, batch: Batch, rows: Columns, located: Located) -> FoundRows:
     slots: Sequence[Slot | None] | None = None
     if access.indexes is not None:
         slots = access.indexes.find(index_names(access, batch.shards[rows], located))
     if slots is None:
-        return _fetch(access, target, batch, rows, located)
+        return _fetch(access, batch, rows, located)
     cached = np.array([i for i, slot in enumerate(slots) if slot is not None], np.int64)
     remembered = [slot for slot in slots if slot is not None]
     if len(cached) == len(rows):
-        return [_remembered(access, batch, rows, located, remembered)], []
+        return [_remembered(access, batch, rows, located, remembered)], _NO_ROWS, []
     fresh = np.array([i for i, slot in enumerate(slots) if slot is None], np.int64)
-    found, stale = _fetch(access, target, batch, rows[fresh], located.take(fresh))
-    return [_remembered(access, batch, rows[cached], located.take(cached), remembered), *found], stale
+    found, missing, stale = _fetch(access, batch, rows[fresh], located.take(fresh))
+    return [_remembered(access, batch, rows[cached], located.take(cached), remembered), *found], missing, stale
 
 
 def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, slots: Sequence[Slot]) -> Found:
@@ -365,9 +366,7 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
     return Found(rows, names, located, chunks, first, expect, None)
 
 
-def _fetch(
-    access: Access, target: Target, batch: Batch, rows: Columns, located: Located
-) -> tuple[list[Found], list[int]]:
+def _fetch(access: Access, batch: Batch, rows: Columns, located: Located) -> FoundRows:
     """Fetches the indexes of shards; returns as _find."""
     fetched = fetch_indexes(access, located)
     try:
@@ -375,18 +374,17 @@ def _fetch(
     except DataError:
         if not replaced_since(access, located, fetched):
             raise
-        return [], rows.tolist()
+        return [], _NO_ROWS, rows.tolist()
     objects, spans, (tables, slot) = opened.shards
     there = spans[:, 1] >= 0
     present = np.flatnonzero(there)
-    _fill(access, target, batch, rows[~there])
     if not len(present):
-        return [], []
+        return [], rows, []
     names = index_names(access, batch.shards[rows], located)
     opened.remember(access, names)
     chunks = batch.chunks(rows[present])
     first = first_step(access, chunks, Shards(objects, spans[present], StackedIndex(tables, slot[present])), present)
-    return [Found(rows, names, located, chunks, first, opened.versions, fetched)], []
+    return [Found(rows, names, located, chunks, first, opened.versions, fetched)], rows[~there], []
 
 
 def _read_found(access: Access, target: Target, found: Found) -> list[int]:

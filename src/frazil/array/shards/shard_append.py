@@ -58,9 +58,9 @@ def restore_shards(access: Access, names: Sequence[str]) -> bool:
     return restored or forbidden
 
 
-def explained(access: Access, error: FrazilError) -> FrazilError:
+def explained(access: Access, error: FrazilError | MemoryError) -> FrazilError | MemoryError:
     """The error for a shard index that cannot be read; it says so if the file was copied during an append."""
-    if error.key is not None and isinstance(error, ChecksumError | FormatError) and access.chain.levels:
+    if isinstance(error, ChecksumError | FormatError) and error.key is not None and access.chain.levels:
         files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64))
         if files is not None and files.names is not None and was_copied(files.root, error.key):
             error.message, error.hint = f"{error.message}: {COPIED_TORN}", COPIED_HINT

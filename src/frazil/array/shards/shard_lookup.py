@@ -5,12 +5,13 @@ Shard indexes are read (through shard_objects.py), checked, and remembered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from errno import EISDIR
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure, folder_there
+from frazil.array.access import Access, codec_error, failure
 from frazil.array.shards.shard_indexes import IndexTables, file_versions
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.base.arrays import Columns
@@ -130,7 +131,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
     level, count = access.chain.levels[0], len(coords)
     if FOLDER in fetched.status:
         i = list(fetched.status).index(FOLDER)
-        raise folder_there(access, located.key(i), tuple(coords[i].tolist()))
+        raise failure(access, _kernel.FAILED_IO, str(EISDIR), located.key(i), tuple(coords[i].tolist()))
     objects: Objects = StoredObjects(access.storage, located, fetched.versions, fetched)
     exists = fetched.rows[:, 0] != _kernel.MISSING
     spans = np.stack((np.arange(count), np.where(exists, 0, -1), np.where(exists, fetched.sizes, -1)), axis=1)
@@ -232,8 +233,8 @@ def decode_whole(
         try:
             for codec in reversed(level.after[:last]):
                 buffers[i] = run_decode(codec, bytes(buffers[i]), level.bound)
-        except FrazilError as error:
-            error.key, error.chunk, error.path = *key(i), access.path or "/"
+        except (FrazilError, MemoryError) as error:
+            codec_error(access, error, *key(i))
             raise
     decoded = np.zeros((count, 3), np.int64)
     decoded[:, 0] = np.arange(count)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from frazil.metadata.types.heap import Heap
 
 Item = TypeVar("Item")
+_REFUSED = (FrazilError, MemoryError)  # each belongs to one chunk
 Result = TypeVar("Result")
-_CODES: dict[type[FrazilError], int] = {
+_CODES: dict[type[Exception], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
     FormatError: _kernel.FAILED_RANGE,
 }  # the kind of failure for each class of errors of codecs
@@ -55,9 +56,9 @@ class PythonStage(Record):
         failures = [
             (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
             for i, result in zip(present, results, strict=True)
-            if isinstance(result, FrazilError)
+            if isinstance(result, _REFUSED)
         ]
-        arrays = [result for result in results if not isinstance(result, FrazilError)]
+        arrays = [result for result in results if not isinstance(result, _REFUSED)]
         decoded = np.zeros((len(rows), 3), np.int64)
         decoded[:, 0] = _kernel.MISSING
         if not failures:
@@ -89,9 +90,9 @@ class PythonStage(Record):
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
             for i, result in enumerate(results)
-            if isinstance(result, FrazilError)
+            if isinstance(result, _REFUSED)
         ]
-        values = [result for result in results if not isinstance(result, FrazilError)]
+        values = [result for result in results if not isinstance(result, _REFUSED)]
         if failures or not self.native:
             return values, list(failures)
         try:
@@ -110,10 +111,10 @@ class PythonStage(Record):
         return self.chain.encode(np.frombuffer(chunk, first.dtype).reshape(shape).transpose(self.order))
 
 
-def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError:
+def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError | MemoryError:
     try:
         return work(item)
-    except FrazilError as error:
+    except _REFUSED as error:
         return error
 
 

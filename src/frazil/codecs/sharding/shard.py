@@ -14,7 +14,7 @@ from frazil import _kernel
 from frazil.base.arrays import Columns, Octets
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal, cause_of
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def read_indexes(
             try:
                 table = level.index_codecs.decode(index.tobytes())
                 tables[i] = np.ascontiguousarray(table).view(np.int64).reshape(level.total, 2)
-            except FrazilError as error:
+            except (FrazilError, MemoryError) as error:
                 return tables, [(i, _kernel.FAILED_INDEX, Refusal(error))]
         failures = _kernel.check_indexes(level.kernel_index, of_there, tables[existing].reshape(-1, 2))
     return tables, [(int(existing[i]), code, text) for i, code, text in failures]
@@ -118,12 +118,15 @@ def read_index(level: Level, data: bytes, size: int) -> Columns:
     return table
 
 
-def index_error(code: int, text: str) -> FrazilError:
-    """The error for a failure of an index."""
+def index_error(code: int, text: str, key: str | None = None) -> FrazilError:
+    """The error for a failure of an index. Raises the MemoryError of a codec."""
     if isinstance(text, Refusal):
+        cause_of(text)
+        assert isinstance(text.error, FrazilError), "cause_of"
+        text.error.key = key
         return text.error
     kind = ChecksumError if code == _kernel.FAILED_INDEX_CHECKSUM else FormatError
-    return kind(text, hint="the shard is damaged or was cut short, or its metadata is of another array")
+    return kind(text, key=key, hint="the shard is damaged or was cut short, or its metadata is of another array")
 
 
 def encode_indexes(level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None) -> Octets:

@@ -111,9 +111,7 @@ def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
     data = objects.read(spans).reshape(-1) if len(long) else b""
     tables, failures = read_indexes(level, None, [data], rows, sizes, 1)
     for shard, code, text in failures:
-        error = index_error(code, text)
-        error.key = objects.names[int(shards[shard, 0])]
-        raise error
+        raise index_error(code, text, objects.names[int(shards[shard, 0])])
     return tables
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from frazil.base.late import LateModule
 from frazil.base.record import Record
@@ -54,10 +53,10 @@ class Done(Record):
         return Done(self.keys + other.keys, self.nbytes + other.nbytes, self.found + other.found)
 
 
-class CopyThreads:
+class CopyThreads(Threads):
     """Threads that copy, where that is faster, within the limits of a Runtime: `with CopyThreads(route, runtime, report) as threads: threads.copy(pairs)`."""
 
-    __slots__ = ("_limit", "_most", "_pool", "_report", "_route", "_workers")
+    __slots__ = ("_limit", "_most", "_report", "_route", "_workers")
 
     def __init__(self, route: Route, runtime: Runtime, report: Callable[[int], object]) -> None:
         self._route, self._report = route, report
@@ -70,16 +69,7 @@ class CopyThreads:
             self._workers = min(_REMOTE_WORKERS, runtime.requests_in_flight)
             self._most = max(1, runtime.requests_in_flight // self._workers)
         self._limit = max(1, runtime.bytes_in_flight // self._workers)
-        self._pool = Threads(self._workers, "frazil copy") if self._workers > 1 else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.__exit__(kind, error, trace)
+        super().__init__(self._workers, "frazil copy")
 
     def copy(self, pairs: Sequence[Pair], *, listed: bool = False) -> Done:
         """Copies the values of these names, and verifies them if route.verify is set. Raises the first error, when running batches have ended.
@@ -101,10 +91,10 @@ class CopyThreads:
     def _carry_out(self, work: Callable[[Sequence[Pair]], dict[str, int]], pairs: Sequence[Pair]) -> dict[str, int]:
         """Does the work in batches, on the threads. Returns the copied names with their bytes; -1 if the source no longer has a name."""
         batches = split_batches(pairs, self._workers, self._most)
-        if self._pool is None or len(batches) == 1:
+        if self._workers == 1 or len(batches) == 1:
             results: Iterator[dict[str, int]] = map(work, batches)
         else:
-            tasks = [self._pool.submit(work, batch) for batch in batches]
+            tasks = [self.submit(work, batch) for batch in batches]
             results = (task.result() for task in futures.as_completed(tasks))
         sizes: dict[str, int] = {}
         for part in results:

@@ -3,8 +3,9 @@ chunk_faults.py decodes chunks."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 
 import numpy as np
 
@@ -30,10 +31,11 @@ from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, restore_keys, torn_keys
+from frazil.stores.local.folders import each_folder
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
-from frazil.stores.values import Columns, Page
+from frazil.stores.values import Columns
 
 _BATCH = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
@@ -193,7 +195,7 @@ class _Run:
         if location.layout.zarr_format == "draft-2021":
             unknown += (hierarchy.root + _CONSOLIDATED,)
         found: dict[str, list[tuple[int, ...]]] = {}
-        for page in _pages(location):
+        for page in chain.from_iterable(map(location.store.list_pages, _prefixes(location))):
             for key in page.keys:
                 chunk = claims.chunk(key)
                 if chunk is not None:
@@ -204,6 +206,20 @@ class _Run:
                 at = hierarchy.at(inner)
                 yield at, _sorted(listed, nodes[at])
             found.clear()
+        self._check_folders(location, claims)
+
+    def _check_folders(self, location: NodeLocation, claims: Claims) -> None:
+        """Folders of a local disk in place of chunks. A listing has no empty ones, but readers fail there."""
+        root = location.store.kernel_root()
+        if root is None:
+            return
+        for prefix in _prefixes(location):
+            for folder, names in each_folder(root.fd, prefix):
+                deque(names, 0)  # each_folder finds the folders below as the names are taken
+                chunk = claims.chunk(folder[:-1])
+                if chunk is not None:
+                    message = "there is a folder in place of the chunk, which no reader can read; remove it"
+                    self._add(Problem("store", message, _hierarchy(location).at(chunk[0]), folder[:-1], chunk[1]))
 
     # --- shards and chunks -----------------------------------------------------------------------------------------------------------
 
@@ -315,15 +331,11 @@ def _hierarchy(location: NodeLocation) -> Hierarchy:
     return Hierarchy(root, layout)
 
 
-def _pages(location: NodeLocation) -> Iterator[Page]:
-    """The keys of a node and all below it."""
-    root: str = getattr(location.layout, "root", "")
-    for prefix in (
-        [root]
-        if not location.path and location.layout.zarr_format not in (2, 3)
-        else location.layout.prefixes(location.path)
-    ):
-        yield from location.store.list_pages(prefix)
+def _prefixes(location: NodeLocation) -> Sequence[str]:
+    """The prefixes of the keys of a node and all below it."""
+    if not location.path and location.layout.zarr_format not in (2, 3):
+        return [getattr(location.layout, "root", "")]
+    return location.layout.prefixes(location.path)
 
 
 def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Columns:

@@ -329,18 +329,13 @@ class KeepingStore(WrappedStore):
         with self._dropped(list(writes)):
             write_parts(self.inner, writes)
 
-    def copy_in(
-        self,
-        names: Sequence[str],
-        source: StorePort,
-        sources: Sequence[str],
-        *,
-        limit: int = 2**26,
-        shares: bool = False,
-    ) -> list[int]:
+    def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
         with self._dropped(names):
-            below = self.inner if source is self else source
-            return self.inner.copy_in(names, below, sources, limit=limit, shares=shares)
+            return self.inner.copy_in(names, self.inner if source is self else source, sources, limit=limit)
+
+    def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        with self._dropped(names):
+            return self.inner.copy_in(names, self.inner, sources, shares=True)
 
 
 class CachingStore(KeepingStore):

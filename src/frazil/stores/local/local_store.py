@@ -349,21 +349,10 @@ class LocalStore(Store):
     def erase_leftovers(self, prefix: str, before: int) -> int:
         return self._listed(prefix, lambda root: leftovers.erase_leftovers(root, prefix, before), 0)
 
-    def copy_in(
-        self,
-        names: Sequence[str],
-        source: StorePort,
-        sources: Sequence[str],
-        *,
-        limit: int = 2**26,
-        shares: bool = False,
-    ) -> list[int]:
-        """As the port says. From another folder the system copies, without locks; a source that is not a file has no value. `shares`: hard links, if the disk
-        has them; versions stay."""
-        if shares:
-            return self._linked(names, sources)
+    def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
+        """As Store says. From another folder the system copies, without locks; a source that is not a file has no value."""
         if not isinstance(source, LocalStore):
-            return super().copy_in(names, source, sources, limit=limit)
+            return super()._copy_from(names, source, sources, limit)
         self._check_writable(names)
         folders.check_names(sources)
         source_root = source._current_root()
@@ -373,13 +362,14 @@ class LocalStore(Store):
         self._check_case(root, names)
         return new_files.copy_files(source_root.fd, root.fd, sources, names, sync=self.sync)
 
-    def _linked(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+    def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        """As Store says: hard links, if the disk has them; versions stay."""
         self._check_writable(names)
         root = self._root_created()
         self._check_case(root, names)
         codes = new_files.link_files(root.fd, names, sources, sync=self.sync)
         copied = [i for i, code in enumerate(codes) if code in new_files.NEEDS_A_COPY]
-        sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
+        sizes = super()._share([names[i] for i in copied], [sources[i] for i in copied])
         for i, size in zip(copied, sizes, strict=True):
             codes[i] = new_files.ABSENT if size < 0 else 0
         return codes

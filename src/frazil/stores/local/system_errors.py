@@ -55,6 +55,17 @@ def reason_of(code: int) -> tuple[str, str | None]:
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
+def unreadable(
+    message: str, code: int, *, key: str | None, path: str | None = None, chunk: tuple[int, ...] | None = None
+) -> StoreError:
+    """The error for an object, or a chunk in it, that exists but could not be read."""
+    reason, hint = reason_of(code)
+    if code == errno.EISDIR:
+        reason, hint = "there is a folder at its key", "find out what put it there, and remove it"
+    kind = AccessError if code in AccessError.NUMBERS else StoreError
+    return kind(f"{message}: {reason}", errno=code, key=key, path=path, chunk=chunk, hint=hint)
+
+
 def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
     """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)

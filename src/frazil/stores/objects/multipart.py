@@ -35,8 +35,11 @@ def put_parts(
             broken.append(error)
             raise
 
-    # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object.
+    # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object: so another thread
+    # makes them. If none can be started, all are in memory before the client begins.
     with Threads(1, "frazil parts") as elsewhere:
+        if not elsewhere.start():
+            parts = iter(list(parts))
         try:
             return obstore.put(
                 client, key, prefetched(),

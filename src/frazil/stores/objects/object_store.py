@@ -25,7 +25,6 @@ from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import are_of_several, put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
-from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import value_buffers
@@ -437,18 +436,8 @@ class ObjectStore(Store):
     def _all_absent(self, keys: Sequence[str]) -> bool:
         return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
 
-    def copy_in(
-        self,
-        names: Sequence[str],
-        source: StorePort,
-        sources: Sequence[str],
-        *,
-        limit: int = 2**26,
-        shares: bool = False,
-    ) -> list[int]:
-        """As the port says. `shares`: copied by the server."""
-        if not shares:
-            return super().copy_in(names, source, sources, limit=limit)
+    def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        """As Store says: copied by the server."""
         self.require("writable")
         return [0 if found else -1 for found in self._all(self._copy, list(zip(sources, names, strict=True)))]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fsspec import AbstractFileSystem
@@ -218,8 +219,10 @@ class FileSystemOperations:
 
 
 def _fail(name: str, error: Exception, key: str) -> NoReturn:
-    if isinstance(error, FrazilError | MemoryError):
+    if isinstance(error, MemoryError):
         raise error
+    if isinstance(error, FrazilError):  # a copy: callers hold the error, and its traceback would hold their frames
+        raise copy(error).with_traceback(error.__traceback__) from error.__cause__
     raise store_failure(name, error, key) from shown_cause(error)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import AccessError, StoreError
+from frazil.errors import StoreError
+from frazil.stores.local.system_errors import unreadable
 from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
 
 if TYPE_CHECKING:
@@ -137,10 +138,7 @@ def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
 def read_error(code: int, text: str, key: str | None) -> StoreError:
     """The error for bytes of an object that the kernel could not read."""
     if code == _kernel.FAILED_IO:
-        first = text.split(" ", 1)[0]
-        number = int(first) if first.isdigit() else None
-        kind = AccessError if number in AccessError.NUMBERS else StoreError
-        return kind(f"cannot read: {text}", errno=number, key=key)
+        return unreadable("the object cannot be read", int(text.split(" ", 1)[0]), key=key)
     return StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
 
 
