@@ -79,6 +79,35 @@ def test_a_lost_file_is_found_and_its_commit_is_kept(loss: str) -> None:
     assert repo.verify().ok
 
 
+@pytest.mark.parametrize("now", [False, True])
+def test_a_file_that_is_lost_during_a_collection(now: bool) -> None:
+    store = MemoryStore()
+    repo = seen(store)
+    newest, tip = files_of(store, "main")[0], repo.lookup_branch("main")
+
+    def lose(what: str, count: int) -> None:
+        store.erase(newest)
+
+    with pytest.raises(FormatError, match="is missing or differs"):
+        repo.garbage_collect(now=now, progress=lose)
+    assert f"snapshots/{tip}" in store.list()
+    assert dict(frazil.Repository.open(store).repair().created) == {"main-found": tip}
+
+
+def test_repeated_repairs_keep_a_lost_tip_once() -> None:
+    store = MemoryStore()
+    repo = seen(store)
+    store.erase(f"snapshots/{repo.lookup_branch('dev')}")
+    for branch in ("main", "dev"):
+        store.erase(files_of(store, branch)[0])
+    assert frazil.Repository.open(store).repair().created.keys() == {"main-found"}
+    with frazil.Repository.open(store).transaction("main-found", message="more") as root:
+        root["a"][:] = values(9)
+    again = frazil.Repository.open(store).repair()
+    assert (dict(again.created), len(again.lost)) == ({}, 1)
+    assert frazil.Repository.open(store).repair(accept_loss=True).ok
+
+
 def test_changes_of_branches_are_no_losses() -> None:
     store = MemoryStore()
     repo = seen(store)

@@ -11,7 +11,8 @@ import pytest
 import frazil
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.ids import decode_id
+from frazil.formats.ids import decode_id, encode_id
+from frazil.formats.msgpack import pack
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
 
@@ -182,6 +183,29 @@ def test_commits_of_versions_without_digests_of_manifests(monkeypatch: pytest.Mo
         root["a"][1000:2000] = 6
     assert not all(digest(store, key) for key in store.list_prefix("manifests/"))
     assert frazil.Repository.open(store).verify(digests=True, decode=True).ok
+
+
+def test_snapshots_of_versions_that_gave_them_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not compared. The next commit has a digest."""
+    with monkeypatch.context() as older:
+        for module in ("new_snapshot", "snapshot_flags"):
+            older.setattr(
+                f"frazil.repository.alpha.{module}.with_file_digests",
+                lambda flags, snapshot: {**flags, "frazil.file_digests": pack(encode_id(snapshot))},
+            )
+        store, _ = rewritten(MemoryStore())
+    repo = frazil.Repository.open(store)
+    assert repo.verify(digests=True, decode=True).ok
+    repo.garbage_collect(now=True)
+    with repo.transaction(message="this version") as root:
+        root["a"][1000:2000] = 6
+    repo = frazil.Repository.open(store)
+    assert repo.verify(digests=True, decode=True).ok
+    key = f"snapshots/{repo.lookup_branch('main')}"
+    data = bytearray(store.get(key) or b"")
+    data[data.index(b"this version")] ^= 1
+    store.set(key, bytes(data))
+    assert {problem.kind for problem in frazil.Repository.open(store).verify().problems} == {"snapshot"}
 
 
 def test_repositories_without_digests_refuse_to_verify_them() -> None:

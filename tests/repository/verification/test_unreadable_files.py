@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,9 @@ def test_each_is_reported_and_nothing_is_changed(local: bool, tmp_path: Path) ->
         reported[key] = {problem.kind for problem in found.problems if problem.key == key or problem.chunks is not None}
         if "access" in reported[key]:
             with pytest.raises(StoreError):
-                frazil.Repository.open(store).repair()
+                frazil.Repository.open(store).repair(digests=True)
+            with suppress(StoreError):  # the file of an older snapshot is not decoded
+                frazil.Repository.open(store).repair(decode=True, older=True, accept_loss=True)
     store.key = ""
     assert {key: store.get(key) for key in keys} == before
     kinds = {
@@ -75,7 +78,7 @@ def test_each_is_reported_and_nothing_is_changed(local: bool, tmp_path: Path) ->
     assert all("access" in kinds[kind] for kind in ("snapshots/", "manifests/", "attributes/", "refs/tag.v/"))
     assert "access" in kinds["refs/branch.dev/"]
     assert "access" in reported[newest]
-    assert kinds["chunks/"] == {"digest"}
+    assert kinds["chunks/"] == {"access"}
     assert kinds["gc/tips/"] == {"collection"}
 
 
