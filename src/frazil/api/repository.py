@@ -469,7 +469,7 @@ class Repository(Inspected):
         progress: Callable[[str, int], object] | None = None,
     ) -> Repair:
         """Repairs problems that a verification finds. New commits restore damaged metadata from older snapshots; if a tip cannot be read, a new branch
-        NAME-repaired is created at its last complete snapshot. Existing files are never changed or removed. The result lists repairs and losses.
+        NAME-repaired is created at its last complete snapshot. Existing files stay (but `gc/tips/`). The result lists repairs and losses.
 
         decode       and digests: as in `verify`; also repairs problems that they find
         older        replaces lost chunks by those of the newest older snapshot that has them
