@@ -127,7 +127,7 @@ def test_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, name: str, e
     def absent(module: str) -> object:
         raise ImportError(f"No module named {module!r}")
 
-    monkeypatch.setattr(optional_package, "import_module", absent)
+    monkeypatch.setattr(optional_package, "imported", absent)
     with pytest.raises(UnknownExtensionError) as caught:
         DEFAULT_REGISTRY.parse_codecs([Extension(name, {"mode": "reversible"} if name == "zfp" else None)])
     assert f"frazil[{extra}]" in str(caught.value)
