@@ -35,6 +35,7 @@ from frazil.integrations.xarray.new_variables import (
 )
 from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
 from frazil.integrations.xarray.writer import Writer
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -171,13 +172,10 @@ class FrazilDataStore(AbstractDataStore):
             writer.add(plan.data, array, plan.region)
 
     def remove_made(self, group: Group) -> None:
-        """Removes the arrays that `make` created, whose elements could not be written, and the document of a new group that is then empty."""
-        location = group._location
-        with suppress(FrazilError):
-            for array in self._created.values():
+        """Removes the arrays that `make` created in a session, whose elements could not be written. Elsewhere they stay: another process may have replaced them."""
+        for array in self._created.values() if isinstance(group.store, NodeStore) else ():
+            with suppress(FrazilError):
                 remove_node(array._location)
-            if self._group is None and location.nodes is None and not len(group):
-                location.store.erase_values(location.layout.document_keys(group.path))
 
     def _planned(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
         target = self._target

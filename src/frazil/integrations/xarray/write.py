@@ -136,8 +136,8 @@ def write_tree(
 
 
 def _written(stores: Mapping[str, FrazilDataStore], root: Group, options: Options) -> Delayed | None:
-    """Writes what was planned for the groups at and below `root`, by their paths. New arrays whose elements cannot be written are removed: they would look
-    complete."""
+    """Writes what was planned for the groups at and below `root`, by their paths. New arrays of a session whose elements cannot be written are removed:
+    they would look complete."""
     writer, groups = Writer(options.progress), dict[str, Group]()
     try:
         for below, store in stores.items():
