@@ -93,7 +93,7 @@ def _fault(life: Life, name: str, names: Any, random: Random) -> str | None:
 
 def _is_whole(value: object) -> bool:
     """Whether these are pieces that cannot be split in half."""
-    return isinstance(value, Pieces) and (value.parts is not None or bool(value.append))
+    return isinstance(value, Pieces) and value.parts is not None
 
 
 def _half(names: Any, *arguments: Any) -> list[Any]:
