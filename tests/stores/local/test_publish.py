@@ -416,3 +416,20 @@ def test_a_stream_that_must_be_refused_is_not_read(tmp_path: Path, key: str) -> 
     refusal(StoreError, lambda: put_parts(LocalStore(tmp_path), key, 3, parts))
     assert list(parts) == [b"new"]
     assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]
+
+
+@pytest.mark.parametrize(("key", "done"), [(None, True), ("z", True), ("a", False)])
+def test_a_failed_create_knows_whether_its_last_value_was_written(
+    key: str | None, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that names no value may be of the last one: a commit whose answer is lost must not be taken for one that failed."""
+    put_many = LocalStore.put_many
+
+    def lost(*arguments: Any) -> None:
+        put_many(*arguments)
+        raise StoreError("the answer is lost", done=True, key=key)
+
+    monkeypatch.setattr(LocalStore, "put_many", lost)
+    with pytest.raises(StoreError) as caught:
+        LocalStore(tmp_path).create("z", b"last", {"a": b"first"})
+    assert caught.value.done is done
