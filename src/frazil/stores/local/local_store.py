@@ -286,7 +286,9 @@ class LocalStore(Store):
         try:
             return when_files_are_free(put)[-1]
         except StoreError as error:
-            error.done = error.done if error.key in {key, None} else False  # of the others: then the last was not written
+            error.done = (
+                error.done if error.key in {key, None} else False
+            )  # of the others: then the last was not written
             raise
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
