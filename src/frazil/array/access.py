@@ -165,7 +165,7 @@ def failure(
                 chunk=chunk,
                 hint="use fewer threads or fewer bytes_in_flight (frazil.Runtime), or smaller chunks",
             )
-        return unreadable("a chunk could not be read", int(number), key=key, path=path, chunk=chunk)
+        return unreadable(int(number), key=key, path=path, chunk=chunk, message="a chunk could not be read")
     error = _ERRORS.get(code, ChunkDecodeError)(
         f"a chunk could not be decoded: {text}",
         key=key,

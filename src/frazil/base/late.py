@@ -33,7 +33,7 @@ class LateModule:
 
 
 def imported(name: str) -> ModuleType:
-    """A module. Waits while too many files are open, as short as a caller may that holds some. Raises StoreError, after which schedulers close theirs."""
+    """A module. While too many files are open, it waits for a second at most, as the caller may hold some of them. Raises StoreError."""
     try:
         return when_files_are_free(lambda: import_module(name))
     except OSError as error:

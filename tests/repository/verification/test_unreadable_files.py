@@ -6,6 +6,7 @@ import errno
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ import pytest
 import frazil
 from frazil.errors import AccessError, StoreError
 from frazil.stores import LocalStore, MemoryStore
-from frazil.stores.local.system_errors import refused
-from frazil.stores.values import Columns, Fetched, Version
+from frazil.stores.local.system_errors import refused, unreadable
+from frazil.stores.values import Fetched
 from frazil.stores.wrappers import WrappedStore
 
 
@@ -23,18 +24,10 @@ class Unreadable(WrappedStore):
 
     key = ""
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
+    def fetch(self, names: Sequence[str], *arguments: Any, **options: Any) -> Fetched:
         if self.key in names:
-            raise refused("cannot be read", errno.EIO, self.key)
-        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+            raise unreadable(errno.EIO, key=self.key)
+        return super().fetch(names, *arguments, **options)
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -84,6 +77,6 @@ def test_each_is_reported_and_nothing_is_changed(local: bool, tmp_path: Path) ->
 
 def test_which_errors_are_of_one_file() -> None:
     for code in (errno.EACCES, errno.EPERM, errno.EIO):
-        assert isinstance(refused("cannot be read", code, "key"), AccessError)
+        assert isinstance(unreadable(code, key="key"), AccessError)
         assert not isinstance(refused("cannot be written", code, "key"), AccessError)
-    assert not isinstance(refused("cannot be read", errno.EMFILE, "key"), AccessError)
+    assert not isinstance(unreadable(errno.EMFILE, key="key"), AccessError)

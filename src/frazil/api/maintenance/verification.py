@@ -147,7 +147,7 @@ class _Decoding:
             chunks = sorted_coordinates(chunks[within(chunks, grid_of(metadata))])
             chunks = chunks[~self._is_known_bad(node, chunks, references.find(chunks)[0])]
         except FrazilError as error:
-            if isinstance(error, StoreError) and not isinstance(error, UNREADABLE):
+            if isinstance(error, StoreError) and not isinstance(error, AccessError):
                 raise
             self._add_once(error, subject)
             return

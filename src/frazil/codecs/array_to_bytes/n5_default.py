@@ -11,8 +11,17 @@ import numpy as np
 
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain.compilation import nested_chain
-from frazil.codecs.codec import Array, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, codec_list, resolve
+from frazil.codecs.codec import (
+    Array,
+    ArrayToBytes,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    codec_list,
+    resolve,
+    run_decode,
+    run_encode,
+)
 from frazil.errors import ChunkDecodeError, MetadataError
 
 _LARGEST = 2**32 - 1
@@ -67,10 +76,14 @@ class N5Default(ArrayToBytes):
         return 4 + 4 * len(spec.shape) + nbytes
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        header = struct.pack(f">HH{len(spec.shape)}I", 0, len(spec.shape), *spec.shape)
-        return header + nested_chain(self.codecs, spec, "codecs").encode(array)
+        transposition, serializer, after = self._parts()
+        data = serializer.encode(transposition.encode(array, spec), transposition.encoded_spec(spec, self.name))
+        for codec in after:
+            data = run_encode(codec, data)
+        return struct.pack(f">HH{len(spec.shape)}I", 0, len(spec.shape), *spec.shape) + data
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        transposition, serializer, after = self._parts()
         rank = len(spec.shape)
         if len(data) < 4 + 4 * rank:
             raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; the header alone has {4 + 4 * rank}")
@@ -80,7 +93,10 @@ class N5Default(ArrayToBytes):
         block = spec._replace(shape=tuple(shape))
         if prod(shape) > _MOST_LARGER * prod(spec.shape):
             raise ChunkDecodeError(f"codec {self.name}: a block of {shape}, where a chunk has {list(spec.shape)}")
-        found = nested_chain(self.codecs, block, "codecs").decode(data[4 + 4 * rank :])
+        data = data[4 + 4 * rank :]
+        for codec in after:
+            data = run_decode(codec, data, block.nbytes)
+        found = transposition.decode(serializer.decode(data, transposition.encoded_spec(block, self.name)), block)
         if block.shape == spec.shape:
             return found
         chunk = np.empty(spec.shape, spec.dtype)

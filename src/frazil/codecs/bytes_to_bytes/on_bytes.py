@@ -9,9 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.chain.compilation import nested_chain
-from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, ParseCodecs
 from frazil.errors import ChunkDecodeError, FrazilError, MetadataError
 
@@ -30,7 +27,7 @@ class OnBytes(BytesToBytes):
             raise MetadataError(f"codec is {codec!r}; it must be a codec of arrays", path="codec")
         self.codec = codec
         for length in _SAMPLES:
-            if self._output_size(length) != length:
+            if self._output_size(_spec(length)) != length:
                 raise MetadataError(
                     f"codec {codec.name} does not make as many bytes as it gets, so that it cannot run over a byte string",
                     path="codec",
@@ -43,29 +40,46 @@ class OnBytes(BytesToBytes):
         return cls(codec)
 
     def encode(self, data: bytes) -> bytes:
-        return self._chain(len(data)).encode(np.frombuffer(data, np.uint8))
+        spec = _spec(len(data))
+        array = np.frombuffer(data, np.uint8)
+        if isinstance(self.codec, ArrayToBytes):
+            return self.codec.encode(array, spec)
+        assert isinstance(self.codec, ArrayToArray)
+        output_spec = self.codec.encoded_spec(spec, self.codec.name)
+        return self.codec.encode(array, spec).astype(output_spec.dtype.newbyteorder("<"), copy=False).tobytes()
 
     def decode(self, data: bytes, limit: int) -> bytes:
         if len(data) > limit:
             raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; at most {limit} are possible")
+        spec = _spec(len(data))
+        if isinstance(self.codec, ArrayToBytes):
+            return self.codec.decode(data, spec).tobytes()
+        assert isinstance(self.codec, ArrayToArray)
         try:
-            chain = self._chain(len(data))
+            output_spec = self.codec.encoded_spec(spec, self.codec.name)
         except MetadataError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
-        return chain.decode(data).tobytes()
+        array = (
+            np.frombuffer(data, output_spec.dtype.newbyteorder("<"))
+            .astype(output_spec.dtype, copy=False)
+            .reshape(output_spec.shape)
+        )
+        return self.codec.decode(array, spec).tobytes()
 
     def encoded_size(self, nbytes: int) -> int | None:
         return nbytes
 
-    def _chain(self, length: int) -> PythonChain:
-        """The codec over this number of bytes. Raises MetadataError where it takes no bytes."""
-        codecs = (self.codec,) if isinstance(self.codec, ArrayToBytes) else (self.codec, Bytes("little"))
-        return nested_chain(codecs, ChunkSpec((length,), np.dtype(np.uint8), (), b"\0"), "codec")
-
-    def _output_size(self, length: int) -> int | None:
-        """Bytes that the codec makes of this number of bytes; None where that depends on the values, or it takes no bytes."""
+    def _output_size(self, spec: ChunkSpec) -> int | None:
+        """Bytes that the codec makes of input of this spec; None where that depends on the values, or it takes no bytes."""
         try:
-            chain = self._chain(length)
-            return self.codec.encoded_size(chain.specs[-1]) if isinstance(self.codec, ArrayToBytes) else chain.nbytes
+            if isinstance(self.codec, ArrayToBytes):
+                self.codec.check(spec, self.codec.name)
+                return self.codec.encoded_size(spec)
+            assert isinstance(self.codec, ArrayToArray)
+            return self.codec.encoded_spec(spec, self.codec.name).nbytes
         except FrazilError:
             return None
+
+
+def _spec(length: int) -> ChunkSpec:
+    return ChunkSpec((length,), np.dtype(np.uint8), (), b"\0")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
+from frazil.integrations.files.sources.source import TIME_LIMIT
 from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.types.variable_length import STRINGS
 from frazil.stores.values import Columns
@@ -105,7 +106,7 @@ class Skipped(Record):
 class ScannedFile(Record):
     """A scanned file. Groups are by path, "" the root, with their attributes; parents come first.
 
-    in_memory  it is not a file, but a dataset that the caller has"""
+    in_memory  it is not a file, but a dataset that the caller has;  time_limit: seconds that a library may take for one call on it"""
 
     kind: str  # in words
     state: FileCheck  # of the file at the scan
@@ -113,6 +114,7 @@ class ScannedFile(Record):
     arrays: tuple[ScannedArray, ...]
     skipped: tuple[Skipped, ...]
     in_memory: bool = False
+    time_limit: float = TIME_LIMIT
 
     @property
     def refers(self) -> bool:

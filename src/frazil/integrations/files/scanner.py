@@ -8,14 +8,14 @@ from typing import BinaryIO, Final
 
 from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
-from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
+from frazil.integrations.files.hdf5.scan_process import GRIB, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of, unreadable
+from frazil.integrations.files.sources.source import TIME_LIMIT, Source, open_file, source_of, state_of, unreadable
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
 from frazil.repository.virtual.prefixes import Prefixes
 
@@ -37,7 +37,7 @@ def scan_file(
     virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment.
                       References to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends
                       requests
-    time_limit  seconds that the HDF5 library may take for one dataset: it never returns for some damaged files. It runs in another process, which is ended then
+    time_limit  seconds that the HDF5 library may take to scan the file, and then for each chunk: it never returns for some damaged files. It runs in another process, which is ended then
     Raises NotFoundError if there is none, StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError
     for a folder, and if a required library is missing."""
     source = source_of(file, virtual_prefixes)
@@ -50,8 +50,8 @@ def scan_file(
                 _report_failure(opened)
                 raise
             _report_failure(opened)
-            state = state_of(opened, source)
-            return scanned._replace(state=state) if isinstance(opened, RangedFile) else scanned
+            state = state_of(opened, source) if isinstance(opened, RangedFile) else scanned.state
+            return scanned._replace(state=state, time_limit=time_limit)
     except OSError as error:
         if isinstance(error, FrazilError):
             raise

@@ -35,12 +35,8 @@ else:
 
 
 OBJECTS: Final = "parts of a repository"
-_PARTS: Final = (
-    "attributes/",
-    "chunks/",
-    "gc/",
-    "manifests/",
-)  # a creator that was killed leaves snapshots/ and refs/branch.main/
+# a creator that was killed leaves snapshots/ and refs/branch.main/
+_PARTS: Final = ("attributes/", "chunks/", "gc/", "manifests/")
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of immutable files
 
 FileBytes: TypeAlias = bytes | memoryview

@@ -29,7 +29,7 @@ def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int
     with Threads(threads, "frazil digests") as pool:
         results = [pool.submit(_differ_from_digest, files, chunk_files, batch) for batch in batches]
         for batch, wrong in zip(batches, results, strict=True):
-            chunk_files.damaged[batch] = wrong.result()
+            chunk_files.read_faults[batch] = wrong.result()
             progress("chunk files read", len(batch))
 
 

@@ -32,11 +32,11 @@ _NAMED: Final = 3  # chunk files that the text of a problem names
 
 
 class ChunkStates(Record):
-    """The chunk file of each of n rows: bool[n] whether it exists, int64[n] its bytes, int8[n] what is known of its bytes (ChunkFiles)."""
+    """The chunk file of each of n rows: bool[n] whether it exists, int64[n] its bytes, int8[n] as in ChunkFiles."""
 
     there: NDArray[np.bool_]
     ends: Columns
-    damaged: NDArray[np.int8]
+    read_faults: NDArray[np.int8]
 
 
 class ChunkFiles:
@@ -44,14 +44,14 @@ class ChunkFiles:
 
     ids      sorted;  sizes: int64[n], bytes
     used     bool[n]: files that have a reference
-    damaged  int8[n]: what is known of their bytes (digests.py): DIFFERS from what was written, UNREAD as it cannot be read, or 0"""
+    read_faults  int8[n]: DIFFERS for files with other bytes than were written, UNREAD for those that cannot be read, else 0 (digests.py)"""
 
-    __slots__ = ("_missing", "damaged", "ids", "sizes", "used")
+    __slots__ = ("_missing", "read_faults", "ids", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
         self.ids, self.sizes = listed.ids, listed.sizes
-        self.used, self.damaged = np.zeros(len(listed.ids), np.bool_), np.zeros(len(listed.ids), np.int8)
+        self.used, self.read_faults = np.zeros(len(listed.ids), np.bool_), np.zeros(len(listed.ids), np.int8)
         self._missing: list[Ids] = []
 
     @property
@@ -62,7 +62,7 @@ class ChunkFiles:
     def find(self, manifest: Manifest) -> ChunkStates:
         """What is known of the chunk file of each row of a manifest."""
         exists, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
-        damaged = np.zeros(manifest.size, np.int8)
+        read_faults = np.zeros(manifest.size, np.int8)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
         ids = id_column(manifest.ids[rows])
         if rows.size and len(self.ids):
@@ -70,11 +70,11 @@ class ChunkFiles:
             sizes = self.sizes[at]
             exists[rows] = self.ids[at] == ids
             ends[rows] = sizes
-            damaged[rows] = np.where(exists[rows], self.damaged[at], 0)
+            read_faults[rows] = np.where(exists[rows], self.read_faults[at], 0)
             self.used[at[exists[rows]]] = True
         if not exists[rows].all():
             self._missing.append(ids[~exists[rows]])
-        return ChunkStates(exists, ends, damaged)
+        return ChunkStates(exists, ends, read_faults)
 
 
 class Fault(Record):
@@ -88,7 +88,7 @@ class Fault(Record):
 
 def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault]:
     """What is wrong with int64[k] rows of a manifest. Pure."""
-    exists, ends, damaged = states
+    exists, ends, read_faults = states
     kinds, offsets, lengths, names = (
         column[rows] for column in (manifest.kinds, manifest.offsets, manifest.lengths, manifest.locations)
     )
@@ -105,9 +105,12 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
             sound=True,
         ),
         Fault(
-            "digest", "chunk files have other bytes than were written", native & (damaged[rows] == DIFFERS), sound=True
+            "digest",
+            "chunk files have other bytes than were written",
+            native & (read_faults[rows] == DIFFERS),
+            sound=True,
         ),
-        Fault("access", "chunk files cannot be read", native & (damaged[rows] == UNREAD), sound=True),
+        Fault("access", "chunk files cannot be read", native & (read_faults[rows] == UNREAD), sound=True),
         Fault("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
         Fault("range", "virtual chunks have no location", virtual & nowhere),
         Fault("range", "offsets or lengths are negative", negative),

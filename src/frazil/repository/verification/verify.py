@@ -79,7 +79,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     if depth.digests:
         _require_digests(files, snapshots)
         check_digests(files, chunk_files, depth.digests, progress)
-        if chunk_files.damaged.any():
+        if chunk_files.read_faults.any():
             of_digests = Findings()
             References(files, chunk_files, of_digests).check_all(expected, progress)
             found.problems += [problem for problem in of_digests.problems if problem.kind in {"digest", "access"}]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil import _kernel
-from frazil.stores.local.system_errors import NOWHERE, refused
+from frazil.stores.local.system_errors import NOWHERE, unreadable
 from frazil.stores.values import (
     ABSENT_KEY,
     CREATE_LAST,
@@ -141,7 +141,7 @@ def read_documents(root: int, keys: Sequence[str]) -> list[bytes | None]:
     values: list[bytes | None] = []
     for key, value in zip(keys, _kernel.read_files(root, keys), strict=True):
         if isinstance(value, int) and value not in NOWHERE:
-            raise refused("cannot be read", value, key)
+            raise unreadable(value, key=key)
         values.append(None if isinstance(value, int) else value)
     return values
 

@@ -33,7 +33,16 @@ from frazil.stores.local.kernel_results import (
     raw,
     unknown_sizes,
 )
-from frazil.stores.local.system_errors import NOT_SYNCED, NOWHERE, REMOTE, folder_hint, not_synced, reason_of, refused
+from frazil.stores.local.system_errors import (
+    NOT_SYNCED,
+    NOWHERE,
+    REMOTE,
+    folder_hint,
+    not_synced,
+    reason_of,
+    refused,
+    unreadable,
+)
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -170,7 +179,7 @@ class LocalStore(Store):
                 try:
                     files = _kernel.open_files(root.fd, names, None)
                 except OSError as error:
-                    raise refused("cannot be read", error.errno or 0, names[0]) from error
+                    raise unreadable(error.errno or 0, key=names[0]) from error
                 count = len(names)
                 return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
         root = self._open()
@@ -214,7 +223,7 @@ class LocalStore(Store):
                 version_may_repeat.append(False)
             else:
                 del files  # closed now, not when the error is forgotten
-                raise refused("cannot be read", code, names[i])
+                raise unreadable(code, key=names[i])
         return (
             Sources(files, ()),
             versions,
@@ -286,9 +295,8 @@ class LocalStore(Store):
         try:
             return when_files_are_free(put)[-1]
         except StoreError as error:
-            error.done = (
-                error.done if error.key in {key, None} else False
-            )  # of the others: then the last was not written
+            if error.key not in {key, None}:  # of another file: then the last was not written
+                error.done = False
             raise
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:

@@ -15,7 +15,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.errors import StoreError
 from frazil.stores.local.folders import enter_folder
-from frazil.stores.local.system_errors import not_synced, refused
+from frazil.stores.local.system_errors import not_synced, refused, unreadable
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -103,7 +103,7 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
                 hint="copy it while no process writes to it",
             )
         if code > 0:
-            raise refused("cannot be written", code, name) if side else refused("cannot be read", code, source)
+            raise refused("cannot be written", code, name) if side else unreadable(code, key=source)
 
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:

@@ -56,7 +56,12 @@ def reason_of(code: int) -> tuple[str, str | None]:
 
 
 def unreadable(
-    message: str, code: int, *, key: str | None, path: str | None = None, chunk: tuple[int, ...] | None = None
+    code: int,
+    *,
+    key: str | None,
+    path: str | None = None,
+    chunk: tuple[int, ...] | None = None,
+    message: str = "the object cannot be read",
 ) -> StoreError:
     """The error for an object, or a chunk in it, that exists but could not be read."""
     reason, hint = reason_of(code)
@@ -67,10 +72,9 @@ def unreadable(
 
 
 def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
-    """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
+    """The error for an object that "cannot be written" (erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
-    kind = AccessError if message == "cannot be read" and code in AccessError.NUMBERS else StoreError
-    return kind(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
+    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:

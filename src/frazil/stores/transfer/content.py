@@ -138,7 +138,7 @@ def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
 def read_error(code: int, text: str, key: str | None) -> StoreError:
     """The error for bytes of an object that the kernel could not read."""
     if code == _kernel.FAILED_IO:
-        return unreadable("the object cannot be read", int(text.split(" ", 1)[0]), key=key)
+        return unreadable(int(text.split(" ", 1)[0]), key=key)
     return StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
 
 

@@ -77,9 +77,8 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
     sizes = np.ascontiguousarray(fetched.sizes[: len(shards)])
     tables, failures = read_indexes(level, None, [value or b"" for value in values], rows, sizes, 1)
     for row, code, text in failures:
-        raise index_error(
-            code, text, names[row]
-        )  # in no variable: the traceback of the error holds this frame, and so the open files
+        # in no variable: the traceback of the error holds this frame, and so the open files
+        raise index_error(code, text, names[row])
     return Opened(names, fetched, tables)
 
 

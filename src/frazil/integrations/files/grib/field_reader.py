@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from frazil.errors import DataError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.grib.messages import Field, read_field
-from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, decode_in_process
+from frazil.integrations.files.hdf5.scan_process import decode_in_process
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source, open_file
 
@@ -36,7 +36,8 @@ def open_grib(
             if field is None:
                 return np.full(shape, array.fill_value, array.dtype)
             try:
-                return decode_in_process(read_field(file, Field(*field), source.name), shape, source.name, TIME_LIMIT)
+                message = read_field(file, Field(*field), source.name)
+                return decode_in_process(message, shape, source.name, source.time_limit)
             except DataError as error:
                 error.key, error.path = error.key or source.name, error.path or array.path
                 raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import DataError
 from frazil.integrations.files.hdf5.library_reader import Box
-from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, BoxReader
+from frazil.integrations.files.hdf5.scan_process import BoxReader
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.integrations.files.sources.source import open_file
 
@@ -34,9 +34,8 @@ def open_hdf5(
 
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
             try:
-                return boxes.read(
-                    Box(library.address, tuple(library.filters), box, array.dtype, array.fill_value), TIME_LIMIT
-                )
+                wanted = Box(library.address, tuple(library.filters), box, array.dtype, array.fill_value)
+                return boxes.read(wanted, source.time_limit)
             except DataError as error:
                 error.path = error.path or array.path
                 raise

@@ -32,7 +32,6 @@ from frazil.integrations.files.sources.source import state_of
 if TYPE_CHECKING:
     import h5py
 
-TIME_LIMIT: Final = 60.0  # seconds
 _EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
 _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"

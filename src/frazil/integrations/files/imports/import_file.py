@@ -29,6 +29,7 @@ from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOption
 from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
+from frazil.integrations.files.sources.source import TIME_LIMIT
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
     from frazil.runtime import Runtime
     from frazil.stores.locations import Location
-
-_TIME_LIMIT = 60.0
 
 
 class FileImport(Record):
@@ -64,7 +63,7 @@ def import_file(
     message: str | None = None,
     dry_run: bool = False,
     virtual_prefixes: Prefixes | None = None,
-    time_limit: float = _TIME_LIMIT,
+    time_limit: float = TIME_LIMIT,
     progress: Callable[[int], object] | None = None,
     runtime: Runtime = IMPORTS,
 ) -> Imported:
@@ -85,7 +84,7 @@ def import_file(
     message      message of the commit
     dry_run      writes nothing, and reports what would be done
     virtual_prefixes  where a remote file, or virtual chunks, may be read from, and with which credentials, as for a repository
-    time_limit   seconds that the HDF5 library may take for one dataset
+    time_limit   seconds that the HDF5 library may take to scan the file, and for each chunk that it decodes
     progress     called with the number of bytes done since the last call
     runtime      bytes_in_flight: memory of the import (256 MiB), or one shard if that is larger
     The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out,

@@ -143,7 +143,11 @@ def import_scanned(
     Raises InvalidInputError if a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
     repository's format cannot hold; AlreadyExistsError if another node has the path of an array, StoreError, also if the file changed meanwhile, and errors of
     reading it."""
-    source = Source(file, "") if scanned.in_memory else source_of(file, virtual_prefixes)
+    source = (
+        Source(file, "")
+        if scanned.in_memory
+        else source_of(file, virtual_prefixes)._replace(time_limit=scanned.time_limit)
+    )
     if mode == "adopt" and source.container is not None:
         raise InvalidInputError(
             "a remote file cannot be adopted",

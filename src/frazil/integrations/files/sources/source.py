@@ -13,6 +13,7 @@ from frazil.repository.virtual.locations import file_location, is_remote, parse_
 from frazil.repository.virtual.prefixes import Prefixes, VirtualContainer
 from frazil.repository.virtual.virtual_fetch import open_containers
 
+TIME_LIMIT: Final = 60.0  # seconds
 _TABLES: Final = ".zmetadata"  # beside references in Parquet
 _FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # endings of the names of such folders
 
@@ -23,12 +24,13 @@ class Source(Record):
     name      in the form that the user gave: a path, or a URL
     location  for references to it. Links in a path are resolved now, because they are not followed when chunks are read. "": it is a dataset in memory
     container  the store from which it is read, if it is remote, and its key there; None for a file of this machine
-    """
+    time_limit  seconds that a library may take for one call on it"""
 
     name: str
     location: str
     container: VirtualContainer | None = None
     key: str = ""
+    time_limit: float = TIME_LIMIT
 
     @property
     def prefix(self) -> str:
