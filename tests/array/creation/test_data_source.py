@@ -159,6 +159,8 @@ def test_a_node_of_a_session_stays_until_its_replacement_is_complete(path: str) 
     before = session.diff()
     with pytest.raises(KeyError, match="the source is gone"):
         session.root.create_array(path, data=fails(), shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="the source is gone"):
+        frazil.create_array(session.store, path=path, data=fails(), shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
     assert session.diff() == before
     data = (np.full((10, 50), 7) for _ in range(6))
     new = session.root.create_array(path, data=data, shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
