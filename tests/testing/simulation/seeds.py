@@ -7,7 +7,7 @@ from functools import cache
 
 from frazil.testing.simulation.plan import make_plan
 
-__all__ = ["KINDS", "SEEDS", "collecting", "plain", "rescuing"]
+__all__ = ["KINDS", "SEEDS", "collecting", "drifting", "plain", "rescuing"]
 
 SEEDS = 400  # of `make test`
 KINDS = (*range(60), *range(69, 400, 10))  # whose traces have every kind of request
@@ -16,6 +16,11 @@ KINDS = (*range(60), *range(69, 400, 10))  # whose traces have every kind of req
 def collecting(seeds: Iterable[int]) -> list[int]:
     """Seeds of runs with collectors."""
     return [seed for seed in seeds if "collect" in _tasks(seed)]
+
+
+def drifting(seeds: Iterable[int]) -> list[int]:
+    """Seeds of runs with collectors and clocks that jump."""
+    return [seed for seed in seeds if {"collect", "drift"} <= set(_tasks(seed))]
 
 
 @cache
