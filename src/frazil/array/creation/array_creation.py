@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from frazil.array.arguments import check_flag, checked_progress
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node, node_exists
@@ -69,7 +69,8 @@ def new_array(
             location = location.at(f"{location.path}.new-{os.urandom(8).hex()}")
         elif overwrite and source.sliced is not None:
             _check_no_overlap(source.sliced, location, replaces)
-    boxes = None if source is None else _boxes(array, source)
+    half = location.runtime.checked().bytes_in_flight // 2  # of the budget, for data that is not in memory
+    boxes = None if source is None else _boxes(array, source, half)
     create_nodes(
         location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
     )
@@ -77,7 +78,7 @@ def new_array(
         if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
             array = Array(location, stored_array(location))
         if boxes is not None:
-            _fill(array, boxes, report)
+            _fill(array if source is None or source.values is not None else with_limit(array, half), boxes, report)
         if location is not final and location.nodes is not None:
             location.nodes.move(location.path, final.path, overwrite=True)
             array = Array(final, stored_array(final))
@@ -101,11 +102,12 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
         )
 
 
-def _boxes(array: Array, source: DataSource) -> Iterator[tuple[Box, ArrayLike]]:
+def _boxes(array: Array, source: DataSource, most_bytes: int) -> Iterator[tuple[Box, ArrayLike]]:
     """The boxes of the data, of which the first has been read."""
-    most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    most = most_bytes // max(1, array.dtype.itemsize)
     boxes = source.parts(array.shape, array.shards or array.chunks, array.chunks, most)
-    return chain(list(islice(boxes, 1)), boxes)
+    first = list(islice(boxes, 1))
+    return chain((first.pop() for _ in range(len(first))), boxes)  # popped, so that it is not held to the end
 
 
 def _fill(array: Array, boxes: Iterator[tuple[Box, ArrayLike]], report: Callable[[int], object]) -> None:
@@ -113,6 +115,7 @@ def _fill(array: Array, boxes: Iterator[tuple[Box, ArrayLike]], report: Callable
     array._access.document.mark_new()
     for box, values in boxes:
         array[box] = values
+        del values  # before the next ones are read
         report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
 
 
