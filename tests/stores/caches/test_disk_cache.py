@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -420,19 +419,6 @@ def test_stores_resolved_at_opening_use_the_cache(folder: Path, mode: Any) -> No
     inner.clear()
     assert (node[...] == array[...]).all()
     assert inner.bytes_read == 0
-
-
-def test_a_range_is_not_copied_to_be_written(tmp_path: Path) -> None:
-    inner = MemoryStore()
-    inner.set("a", bytes(2**22))
-    store = DiskCache(inner, tmp_path / "cache")
-    tracemalloc.start()
-    try:
-        assert store.get("a") == inner.get("a")
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert most < 2**22
 
 
 def test_named_pipes_in_the_place_of_files_are_not_waited_for(tmp_path: Path) -> None:
