@@ -480,3 +480,10 @@ class Array(ZarrArray):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (followed(self._location, self._storage), self._metadata)
+
+
+def with_limit(array: Array, nbytes: int) -> Array:
+    """The same array, whose reads and writes have at most nbytes in flight."""
+    location = array._location
+    runtime = location.runtime._replace(bytes_in_flight=max(1, nbytes))
+    return Array(location._replace(runtime=runtime), array.metadata)
