@@ -155,9 +155,7 @@ def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[in
 
 def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
     """Blocks joined to `count` rows; the last ones may be fewer."""
-    waiting: Values | None = (
-        None  # memory for `count` rows, which is used again, as the producer of blocks may do with theirs
-    )
+    waiting: Values | None = None  # memory for `count` rows, which is used again, as producers of blocks may do
     rows = begun = 0
     inner = tuple(slice(0, length) for length in shape[1:])
 

@@ -29,9 +29,8 @@ def folds_visibly(folder: int) -> bool | None:
 def folds_by_probe(folder: int) -> bool:
     """The same for a folder without names, by creating one. It is hidden from listings, in case a crash leaves it."""
     name = f".case-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
-    create = partial(
-        os.open, mode=0o600, dir_fd=folder
-    )  # a function in Python could be interrupted between the opening and its return
+    # a function in Python could be interrupted between the opening and its return
+    create = partial(os.open, mode=0o600, dir_fd=folder)
     try:
         with open(name, "xb", opener=create):
             return bool(_is_found_swapped(name, folder))
