@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
 from frazil.errors import NotFoundError, ReadOnlyError
@@ -124,7 +125,7 @@ class SessionState:
 
     def restart_age(self) -> None:
         """Restarts the age of the session, as earlier files no longer count."""
-        self._since = time.time_ns(), time.monotonic_ns()
+        self._since = present()
         self.needs_check = False
 
     def include_age(self, other: SessionState) -> None:
@@ -133,12 +134,8 @@ class SessionState:
         self.needs_check |= other.needs_check
 
     def age(self) -> int:
-        """The largest possible age, in nanoseconds, of a file that only this session refers to. From two clocks of this machine: one may be set back, the other
-        may stop while the machine sleeps."""
-        if self.needs_check:
-            return _FOREVER_NS
-        wall, steady = self._since
-        return max(time.time_ns() - wall, time.monotonic_ns() - steady)
+        """The largest possible age, in nanoseconds, of a file that only this session refers to."""
+        return _FOREVER_NS if self.needs_check else largest_age(self._since)
 
     def require_writable(self) -> None:
         if self.ended:
