@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
+from frazil.base.weak_references import renew_after_fork
 from frazil.errors import NotFoundError, ReadOnlyError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
@@ -72,7 +73,8 @@ class SessionState:
         another session, not committed"""
         self.files, self.extensions, self.options, self.forked = files, extensions, options, forked
         self.documents = files.documents(extensions) if documents is None else documents
-        self.lock = threading.RLock()
+        self.after_fork()
+        renew_after_fork(self)
         self.tip, self.ended = tip, False
         self.branches = Branches() if branches is None else branches
         self.state = self.renewals = 0
@@ -81,6 +83,10 @@ class SessionState:
         self.reads: ReadLog | None = None
         self.begin(base_id, base, ChangeSet(base.nodes) if changes is None else changes)
         self.forget_reads()
+
+    def after_fork(self) -> None:
+        """In the child: replaces the lock, which a thread of the parent may hold for ever."""
+        self.lock = threading.RLock()
 
     def begin(
         self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None
