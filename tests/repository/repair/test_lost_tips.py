@@ -58,6 +58,18 @@ def test_newer_commits_of_other_origin_do_not_hide_the_lost_one(tmp_path: Path, 
         assert repo.readonly_session(snapshot=acknowledged).root["a"][1, 0] == 1001
 
 
+def test_one_repair_is_enough_after_a_collection(tmp_path: Path) -> None:
+    """The damaged newest file hides that the branch leaves the tip that the collection recorded. It became a problem once the branch was moved back."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    acknowledged = commit(repo, "main", 1)
+    repo.garbage_collect()
+    done = damage(location, "main").repair(tips=True, history=True)
+    assert done.created == {"main-found": acknowledged}
+    assert done.ok
+    assert repo.garbage_collect().live
+
+
 def test_further_repairs_find_nothing_more(tmp_path: Path) -> None:
     """They name the branches that the first made, also if users continued one. It made a branch of each commit of deleted branches, one by one."""
     location = tmp_path / "r"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import ConflictError, NotFoundError
+from frazil.errors import ConflictError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.names import COPY_JOURNAL
+from frazil.stores.values import Columns, Fetched
+from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
 
 
@@ -43,6 +48,53 @@ def test_files_that_changed(tmp_path: Path) -> None:
     assert [len(problem.chunks) for problem in found.problems if problem.chunks is not None] == [4, 4, 4]
     closed = frazil.Repository.open(store)
     assert "prefixes" in closed.verify(virtual=True).problems[0].text
+
+
+@pytest.mark.parametrize("state", ["not allowed", "missing", "changed"])
+def test_no_repair_gives_up_virtual_chunks_that_are_out_of_reach(state: str, tmp_path: Path) -> None:
+    """A user who forgot a prefix, or whose disk is not mounted, would lose the references; the other chunks of the array are decoded all the same."""
+    store, file = MemoryStore(), tmp_path / "values"
+    prefix = tmp_path.as_uri() + "/"
+    file.write_bytes(np.arange(8, dtype="<f8").tobytes())
+    repo = frazil.Repository.create(store, virtual_prefixes=[prefix])
+    session = repo.writable_session()
+    session.root.create_array("v", shape=(4, 600), dtype="<f8", chunks=(2, 2), codecs=["bytes", "crc32c"])[1:] = 7
+    session.set_virtual_chunks("v", [[0, 1], [1, 1]], prefix + "values", [0, 16], 16)
+    session.commit("virtual")
+    if state == "missing":
+        file.unlink()
+    elif state == "changed":
+        file.write_bytes(b"x" * 65)
+    again = frazil.Repository.open(store, virtual_prefixes=[] if state == "not allowed" else [prefix])
+    before = {key: store.get(key) for key in store.list()}
+    found = again.verify(decode=True)
+    assert [problem.kind for problem in found.problems] == ["virtual"]
+    assert found.problems[0].chunks.tolist() == [[0, 1], [1, 1]]  # type: ignore[union-attr]
+    assert found.decoded == 598
+    done = again.repair(decode=True, accept_loss=True, older=True, tips=True, history=True)
+    assert (done.commits, done.created, done.moved, done.lost) == ({}, {}, {}, ())
+    assert {key: store.get(key) for key in store.list()} == before
+
+
+class Silent(WrappedStore):
+    """A bucket that stops to answer requests for chunk files."""
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Any) -> Fetched:
+        if any("chunks/" in name for name in names):
+            raise StoreError("the server does not answer", done=False)
+        return super().fetch(names, spans, **options)
+
+
+def test_no_repair_gives_up_chunks_that_a_store_does_not_deliver() -> None:
+    store = MemoryStore()
+    with frazil.Repository.create(store).transaction(message="first") as root:
+        root["a"] = np.arange(10_000)
+    repo = frazil.Repository.open(Silent(store))
+    before = {key: store.get(key) for key in store.list()}
+    for act in (repo.verify, partial(repo.repair, accept_loss=True)):
+        with pytest.raises(StoreError, match="does not answer"):
+            act(decode=True)
+    assert {key: store.get(key) for key in store.list()} == before
 
 
 def test_an_unfinished_copy_is_a_problem_and_not_repaired() -> None:

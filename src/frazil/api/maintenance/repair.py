@@ -35,5 +35,5 @@ def repair(
     report = check_progress(progress)
     depth = checks.depth(options, report)
     fresh = files.uncached()
-    decode = decoder(fresh, open_session, report) if checks.decode else None
+    decode = decoder(fresh, open_session, options, report) if checks.decode else None
     return repairs.repair(fresh, consents, depth, decode, report, dry_run=dry_run)

@@ -63,7 +63,7 @@ def verify(
     found, tips, _ = check(fresh, report, depth)
     if not checks.decode:
         return found
-    run = _Decoding(fresh, found.problems, report)
+    run = _Decoding(fresh, found.problems, options, report)
     for ref, snapshot in tips:
         run.decode_tip(ref, snapshot, open_session)
     return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
@@ -79,12 +79,13 @@ def check_progress(progress: Callable[[str, int], object] | None) -> Callable[[s
 def decoder(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
+    options: Options,
     report: Callable[[str, int], object],
 ) -> Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]:
     """Adds to the problems of tips, each "branch NAME" or "tag NAME" with its snapshot, their chunks that cannot be decoded, as `verify` does."""
 
     def decode(tips: Sequence[tuple[str, ObjectId]], problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        run = _Decoding(files, problems, report)
+        run = _Decoding(files, problems, options, report)
         for ref, snapshot in tips:
             run.decode_tip(ref, snapshot, open_session)
         return tuple(run.found.problems)
@@ -95,12 +96,17 @@ def decoder(
 class _Decoding:
     """Decodes the arrays of tips, each array once, even if several tips have it."""
 
-    __slots__ = ("_bad", "_decoded_arrays", "_files", "_report", "decoded", "found")
+    __slots__ = ("_bad", "_decoded_arrays", "_files", "_report", "_virtual", "decoded", "found")
 
     def __init__(
-        self, files: RepositoryFormat, problems: tuple[Problem, ...], report: Callable[[str, int], object]
+        self,
+        files: RepositoryFormat,
+        problems: tuple[Problem, ...],
+        options: Options,
+        report: Callable[[str, int], object],
     ) -> None:
         self._files, self._report = files, report
+        self._virtual = VirtualFiles(options.virtual, report)
         self.found, self.decoded = Findings(problems), 0
         self._decoded_arrays: set[tuple[object, ...]] = set()
         self._bad: dict[
@@ -144,6 +150,7 @@ class _Decoding:
             chunks = references.coordinates()
             chunks = sorted_coordinates(chunks[within(chunks, grid_of(metadata))])
             chunks = chunks[~self._is_known_bad(node, chunks, references.find(chunks)[0])]
+            chunks = chunks[~self._are_out_of_reach(node, references, chunks, subject)]
         except FrazilError as error:
             if isinstance(error, StoreError) and not isinstance(error, AccessError):
                 raise
@@ -170,6 +177,22 @@ class _Decoding:
                     found |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
         return found
 
+    def _are_out_of_reach(
+        self, node: NodeSnapshot, references: BaseReferences, chunks: Columns, subject: Subject
+    ) -> NDArray[np.bool_]:
+        """The virtual chunks whose file is missing, has changed, or may not be read. They are not in the repository, so no repair may give them up."""
+        assert node.array is not None
+        found = np.zeros(len(chunks), np.bool_)
+        parts, rows = references.find(chunks)
+        for number in np.unique(parts[parts >= 0]).tolist():
+            of_part = np.flatnonzero(parts == number)
+            key = self._files.key(f"manifests/{encode_id(node.array.manifests[number].id)}")
+            for text, affected in self._virtual.faults(references.manifest(number), rows[of_part]):
+                if affected.any():
+                    self.found.add("virtual", text, subject, key, chunks[of_part[affected]])
+                    found[of_part[affected]] = True
+        return found
+
     def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], subject: Subject) -> None:
         """Reads adjacent chunks; if that fails, each half of them."""
         box = tuple(
@@ -180,13 +203,15 @@ class _Decoding:
         )
         try:
             array.read(box)
-        except (DataError, StoreError) as error:
+        except (DataError, AccessError) as error:
             if len(chunks) == 1:
                 self.found.add(_kind_of(error), error.message, subject, error.key, chunks)
                 return
             middle = len(chunks) // 2
             self._read(array, chunks[:middle], shape, subject)
             self._read(array, chunks[middle:], shape, subject)
+        except StoreError:  # the chunk may be intact
+            raise
         except FrazilError as error:  # of the array, such as a missing codec
             self._add_once(error, subject, chunks)
 

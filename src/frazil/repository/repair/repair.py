@@ -66,6 +66,8 @@ def repair(
         run.refuse_other_versions()
         run.keep_lost_tips()
         run.repair_branches()
+        if run.moved:  # a damaged file hid that the branch does not lead to its recorded tip any more
+            run.keep_lost_tips()
         run.repair_tags()
         if consents.history:
             run.end_histories()
