@@ -205,6 +205,29 @@ def test_an_array_of_a_session_is_neither_listed_nor_committed_before_it_is_comp
         np.testing.assert_array_equal(array[:, 3], expected)
 
 
+def test_new_arrays_of_a_session_do_not_stay_in_memory() -> None:
+    """Chunks were in memory up to the limit for each array, however many."""
+    repo = frazil.Repository.create(MemoryStore(), runtime=Runtime(bytes_in_flight=100_000))
+    session = repo.writable_session()
+    for number in range(5):
+        session.root.create_array(f"{number}", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+        assert session._transaction.changes.pending.nbytes <= 100_000
+
+
+def test_a_commit_while_an_array_is_filled_makes_the_session_look_for_its_files() -> None:
+    """A collection may have held the branch before that commit, which forgets it."""
+    repo = frazil.Repository.create(MemoryStore())
+    session = repo.writable_session()
+
+    def commits(_: int) -> None:
+        session.commit("meanwhile", allow_empty=True)
+
+    session.root.create_array("x", data=VALUES, progress=commits, **LAYOUT)  # type: ignore[arg-type]
+    assert session._transaction.needs_check
+    session.commit("x")
+    assert not session._transaction.needs_check
+
+
 def test_a_session_that_ends_meanwhile_keeps_the_old_array_and_no_files_of_the_new_one() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
@@ -309,6 +332,22 @@ def test_blocks_are_joined_in_memory_that_is_used_again() -> None:
     ]
     assert np.shares_memory(found[0][1], found[1][1])
     assert np.shares_memory(found[2][1], blocks[2]), "not copied"
+
+
+def test_blocks_of_another_type_change_no_later_ones() -> None:
+    """Both as float64 would be wrong: 2**53 + 1 has no such number."""
+    large = np.array([2**53 + 1])
+    blocks = [np.array([1]), np.array([2.0]), *[large] * 4]
+    array = frazil.create_array(
+        MemoryStore(), shape=6, dtype="i8", chunks=2, data=iter(blocks), runtime=Runtime(bytes_in_flight=1)
+    )
+    assert array[...].tolist() == [1, 2, *large.tolist() * 4]
+
+
+def test_chunks_that_are_longer_than_the_array_need_no_more_memory() -> None:
+    blocks = (np.full((1, 360), number, "i1") for number in range(2))
+    parts = data_source(blocks).parts((2, 360), (10**15, 1), (10**15, 1), 1)
+    assert [values[:, 0].tolist() for _, values in parts] == [[0, 1]]
 
 
 def test_values_are_released_before_the_next_ones_are_read() -> None:

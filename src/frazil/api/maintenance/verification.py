@@ -145,7 +145,7 @@ class _Decoding:
         assert node.array is not None
         metadata = node.array.metadata
         try:
-            array = session.root[node.path.strip("/")] if node.path != "/" else session.root
+            array = session.open(node.path.strip("/"))
             references = BaseReferences(self._files, node, node.array, trusted=trusted)
             chunks = references.coordinates()
             chunks = sorted_coordinates(chunks[within(chunks, grid_of(metadata))])

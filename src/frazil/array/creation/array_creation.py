@@ -71,6 +71,7 @@ def new_array(
     if boxes is not None and location.nodes is not None:
         location.require_writable()
         check_flag(overwrite, "overwrite")
+        check_flag(explicit_groups, "explicit_groups")
         with location.nodes.new_array(location.path, metadata, overwrite=overwrite) as nodes:
             apart = filled._location._replace(nodes=nodes)
             _fill(Array(apart, stored_array(apart)), boxes, report)

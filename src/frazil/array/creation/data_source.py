@@ -170,10 +170,11 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
             taken = min(count - rows, len(block))
             values = block
             if taken < count:
-                if waiting is None:
-                    waiting = np.empty((count, *shape[1:]), block.dtype)
-                elif waiting.dtype != block.dtype:
-                    waiting = waiting.astype(np.result_type(waiting, block), copy=False)
+                if waiting is None or (not rows and waiting.dtype != block.dtype):
+                    waiting = np.empty((min(count, shape[0]), *shape[1:]), block.dtype)
+                elif (wide := np.result_type(waiting, block)) != waiting.dtype:
+                    narrow, waiting = waiting, np.empty(waiting.shape, wide)
+                    waiting[:rows] = narrow[:rows]
                 waiting[rows : rows + taken] = block[:taken]
                 values = waiting
             rows, block = rows + taken, block[taken:]

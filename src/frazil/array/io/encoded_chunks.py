@@ -125,7 +125,7 @@ def _write(file: IO[bytes], data: memoryview, at: int) -> None:
         while len(data):
             done = os.pwrite(file.fileno(), data, at)
             data, at = data[done:], at + done
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: another thread has closed it
         raise _refused(error) from error
 
 

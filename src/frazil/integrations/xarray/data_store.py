@@ -89,7 +89,7 @@ class FrazilDataStore(AbstractDataStore):
         self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
         self._plans: Sequence[Planned] = ()
         self._created: Mapping[str, Array] = {}
-        self._grown: list[tuple[Array, tuple[int, ...]]] = []
+        self._grown: list[tuple[Array, tuple[int, ...], tuple[int, ...]]] = []
         self._attributes: Mapping[str, object] = {}
 
     @property
@@ -170,17 +170,16 @@ class FrazilDataStore(AbstractDataStore):
         for plan in self._plans:
             array = created[plan.name] if plan.existing is None else plan.existing
             if plan.shape is not None:
-                before = array.shape
+                self._grown.append((array, array.shape, plan.shape))
                 array.resize(plan.shape)
-                self._grown.append((array, before))
             writer.add(plan.data, array, plan.region)
 
     def undo(self, group: Group) -> None:
         """Gives arrays that `make` grew their lengths again, unless others changed them meanwhile, and removes those that it created in a session, as elements could
         not be written. Elsewhere new arrays stay: another process may have replaced them."""
-        for array, before in reversed(self._grown):
+        for array, before, grown in reversed(self._grown):
             with suppress(FrazilError):
-                array._resize(before, expected=array.shape)
+                array._resize(before, expected=grown)
         for array in self._created.values() if isinstance(group.store, NodeStore) else ():
             with suppress(FrazilError):
                 remove_node(array._location)

@@ -211,6 +211,7 @@ class Transaction(SessionState):
             self._prepare(created, overwrite=overwrite)
             aside = self.fork(ChangeSet(self.base.nodes))
             change = aside.changes.add(created[absolute])
+            tip = self.tip
         complete = False
         try:
             yield aside
@@ -220,8 +221,12 @@ class Transaction(SessionState):
                     self.changes.add(group)
                 self.changes.take_bytes(change, aside.changes)
                 self.include_age(aside)
+                self.needs_check |= (
+                    self.tip is not tip
+                )  # a collection may have held the branch before a commit meanwhile
                 complete = True
                 self._put(change)
+                self.chunks_added()
         except BaseException:
             if complete:
                 self._put(change)  # what an interrupt left undone

@@ -221,15 +221,15 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
 
 def _is_tagged(path: str) -> bool:
     try:
-        with open(_open_to_read(f"{path}/{_TAG}"), "rb") as stream:
-            return _TAG_CONTENT in stream.read(1024)
+        with open(f"{path}/{_TAG}", "rb", opener=_open_to_read) as stream:
+            return _TAG_CONTENT in (stream.read(1024) or b"")
     except FileNotFoundError:
         return False
 
 
-def _open_to_read(path: str) -> int:
+def _open_to_read(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
     """Does not wait for a writer where a named pipe has taken the place of a file."""
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write_tag(path: str) -> None:

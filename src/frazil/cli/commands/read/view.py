@@ -81,7 +81,7 @@ def run(options: Namespace) -> None:
     if options.decoded and options.hide_fill:
         options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)
-    hide = window.array.fill_value if options.hide_fill else None
+    hide = window.array.metadata.fill_value.scalar if options.hide_fill else None
     codes = meanings(window.array.attrs.asdict())
     method: Method = "nearest" if codes and options.method == "auto" else options.method
     if options.decoded:
