@@ -29,6 +29,7 @@ PARENTS = {
     "SelectionError": {"InvalidInputError", "IndexError"},
     "MetadataError": {"InvalidInputError"},
     "ConversionError": {"InvalidInputError"},
+    "MissingPackageError": {"InvalidInputError", "ImportError"},
     "UnknownExtensionError": {"InvalidInputError"},
     "NodeKindError": {"InvalidInputError", "AlreadyExistsError"},
     "ReadOnlyError": {"FrazilError", "PermissionError", "ValueError"},

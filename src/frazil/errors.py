@@ -8,6 +8,7 @@ FrazilError
 │   ├── SelectionError (IndexError)  a selection that does not fit the array
 │   ├── MetadataError                a metadata document that breaks the rules
 │   ├── NodeKindError (AlreadyExistsError)  an array where a group was expected, or the reverse: open the node that exists
+│   ├── MissingPackageError          a module needs a package: install the extra that the hint names
 │   ├── ConversionError              the other dialect cannot express something: look at .refusals, change or remove it
 │   └── UnknownExtensionError        a codec, data type, grid ... that is not registered: register it
 ├── ReadOnlyError (PermissionError, ValueError)  opened for reading: open it for writing
@@ -18,7 +19,7 @@ FrazilError
 └── DataError                        stored bytes are wrong: restore them from a copy, or write them again
     ├── ChunkDecodeError             a chunk that its codecs cannot decode
     ├── ChecksumError                a checksum that does not match
-        └── FormatError                  a shard index or document with invalid bytes
+    └── FormatError                  a shard index or document with invalid bytes
 
 FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names, or zarr-python's own codec pipeline is used
 RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
@@ -46,6 +47,7 @@ __all__ = [
     "FrazilError",
     "InvalidInputError",
     "MetadataError",
+    "MissingPackageError",
     "NodeKindError",
     "NotFoundError",
     "ReadOnlyError",
@@ -144,6 +146,10 @@ class NodeKindError(InvalidInputError, AlreadyExistsError):
 
 class UnknownExtensionError(InvalidInputError):
     """An extension (codec, data type, chunk grid, chunk key encoding, storage transformer) that the registry does not have."""
+
+
+class MissingPackageError(InvalidInputError, ImportError):
+    """A module of Frazil needs a package that is not installed. The hint names the extra that has it."""
 
 
 class ConversionError(InvalidInputError):

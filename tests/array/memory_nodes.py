@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
@@ -80,14 +82,21 @@ class KeptNodes:
         for at in self._with_below(path):
             del self.nodes[at]
 
-    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
+    @contextmanager
+    def new_array(self, path: str, metadata: ArrayMetadata, *, overwrite: bool) -> Iterator[KeptNodes]:
+        before = dict(self.nodes)
+        self.create({path: metadata}, overwrite=overwrite)
+        apart, self.nodes = copy(self), before
+        yield apart
+        if path in self.nodes:
+            self.remove(path)
+        self._put(path, metadata, apart.nodes[path][0])
+
+    def move(self, path: str, to: str) -> None:
         if path not in self.nodes:
             raise NotFoundError("there is no node", path=path or "/")
         taken = [at for at in self._with_below(to) if at not in self._with_below(path)]
-        if overwrite:
-            for at in taken:
-                del self.nodes[at]
-        elif taken:
+        if taken:
             raise AlreadyExistsError("a node is there already", path=to)
         if to.startswith(path + "/") or any(isinstance(self.find(above), ArrayMetadata) for above in ancestors(to)):
             raise InvalidInputError("no node can be there", path=to)

@@ -127,6 +127,21 @@ def test_creating_and_swapping_values(bucket: FaultyBucket, fault: str) -> None:
     assert store.get("a") == b"2"
 
 
+@pytest.mark.parametrize("server", ["s3", "azure", "gcs"], indirect=True)
+def test_writes_that_a_proxy_repeats(bucket: FaultyBucket) -> None:
+    """The server refuses the second one, whose answer arrives."""
+    create(bucket.direct, "chunk", shape=(0, 2), chunks=(2, 2))
+    bucket.proxy.fail("PUT .", "sent twice", None)
+    bucket.proxy.fail("POST .", "sent twice", None)
+    store = bucket.through
+    frazil.open_array(store, "r+").append(np.array([[1, 1]], "i4"))
+    assert frazil.open_array(bucket.direct).shape == (1, 2)
+    assert store.create("a", b"1") is True
+    store.update("a", count_up)
+    assert store.get("a") == b"2"
+    assert store.put("empty", b"", ABSENT) == bucket.direct.get_versioned("empty")[1]  # type: ignore[index]
+
+
 @pytest.mark.parametrize("times", [1, None])
 def test_values_in_parts_are_stored_when_the_answer_to_their_end_is_lost(
     bucket: FaultyBucket, times: int | None

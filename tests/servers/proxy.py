@@ -7,7 +7,7 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, suppress
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from frazil.base.record import Record
 
-FAULTS: Final = frozenset({"lost answer", "no answer", "stall", "cut body", "wrong length"})
+FAULTS: Final = frozenset({"lost answer", "no answer", "sent twice", "stall", "cut body", "wrong length"})
 _BLOCK = 1 << 18
 _WAIT = 60.0  # seconds for a server that does not answer: no test waits for ever
 
@@ -78,6 +78,7 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
 
         match  a predicate of the request, or "METHOD regular-expression", searched for in the path with its query
         fault  "lost answer"   the server executes the request, and the connection is cut before its answer
+               "sent twice"    the server executes the request twice, and its second answer is returned, as by proxies that repeat requests
                "no answer"     the connection is cut before the server gets the request
                "stall"         nothing is forwarded or answered until the client disconnects
                "cut body"      half of the answer's body is sent, then the connection is cut
@@ -157,12 +158,20 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
                 pass
             client.sendall(_refusal(int(name), bodiless=method == "HEAD"))
             return
+        blocks: Iterable[bytes] = reading.body(headers)
+        if name == "sent twice":
+            blocks = list(blocks)
+            with suppress(_Cut):
+                self._forward(client, head, blocks, "lost answer", method)
+        self._forward(client, head, blocks, name, method)
+
+    def _forward(self, client: socket.socket, head: bytes, body: Iterable[bytes], fault: str, method: str) -> None:
         with socket.create_connection(self._target, timeout=_WAIT) as server:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             server.sendall(_without(head, self.dropped))
-            for block in reading.body(headers):
+            for block in body:
                 server.sendall(block)
-            self._answer(client, _Reading(server, self._closed), name, method)
+            self._answer(client, _Reading(server, self._closed), fault, method)
 
     def _answer(self, client: socket.socket, reading: _Reading, fault: str, method: str) -> None:
         while True:

@@ -348,7 +348,8 @@ mod tests {
         let halves = [half, &half[100_000..], &half[..100_000]].concat(); // far matches, and few near ones
         // between the samples there is other data
         let times: Vec<u8> = (0..16_000u64).flat_map(|time| (time * 3600).to_le_bytes()).collect();
-        let planes = [random(1_000_000, 16), times, random(1_000_000, 16)].concat();
+        let noise = random(2_000_000, 16);
+        let planes = [&noise[..1_000_000], &times, &noise[1_000_000..]].concat();
         let words: Vec<u8> = random(180_000, 200).iter().flat_map(|&word| [word, 1, 2, 3, word ^ 7, 32]).collect();
         for (data, expected) in [
             (random(1_050_000, 4), Search::None),

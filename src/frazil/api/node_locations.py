@@ -18,6 +18,7 @@ from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.local.local_store import LocalStore
@@ -69,9 +70,10 @@ def node_location_of(
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)
-    return NodeLocation(
-        store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory
-    )
+    found = NodeLocation(store, prefix.removesuffix("/"), registry, runtime, read_only, memory=memory)
+    if isinstance(store, NodeStore):  # its nodes do more than its keys: an array is replaced in one step
+        found = found._replace(nodes=store.nodes, read_only=read_only or store.read_only)
+    return found.through(added)
 
 
 def _in_repository(

@@ -28,7 +28,15 @@ from frazil.base.late import LateModule
 from frazil.base.retry import lacks_files
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
-from frazil.errors import FrazilError, InvalidInputError, MetadataError, SelectionError, UnknownExtensionError, one_line
+from frazil.errors import (
+    ConflictError,
+    FrazilError,
+    InvalidInputError,
+    MetadataError,
+    SelectionError,
+    UnknownExtensionError,
+    one_line,
+)
 from frazil.indexing import (
     BoxPlan,
     BoxSelection,
@@ -368,11 +376,16 @@ class Array(ZarrArray):
         written after that. Then chunks that others wrote meanwhile are removed.
 
         Raises ReadOnlyError, MetadataError, ConflictError if another array is there now, StoreError, DataError."""
-        lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
+        self._resize(lengths_from_user((shape, *more) if more else shape, "shape", low=0))
+
+    def _resize(self, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
+        """As resize. expected: the present shape, or ConflictError; None: any"""
         cleared, cut = None, None
         found: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
+            if expected not in (None, stored.shape):
+                raise ConflictError("others changed the shape of the array", path=self.path or "/")
             found[:] = [stored.shape]
             new = stored.with_shape(lengths)
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))

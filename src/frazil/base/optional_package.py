@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from frazil.base.late import imported
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import InvalidInputError, MissingPackageError, StoreError
 
 
 def load_package(
@@ -20,7 +20,14 @@ def load_package(
     except (
         Exception
     ) as error:  # some packages fail at import if another one has an unexpected version, or a library is missing
-        raise refusal(
-            f"{needed} {module.partition('.')[0]}, which cannot be imported ({error})",
-            hint=f"pip install 'frazil[{extra}]'",
-        ) from error
+        raise missing_package(module, needed, extra, error, refusal) from error
+
+
+def missing_package(
+    module: str, needed: str, extra: str, error: Exception, refusal: type[InvalidInputError] = MissingPackageError
+) -> InvalidInputError:
+    """The error for a module that cannot be imported; arguments as in load_package. error: that of the import"""
+    return refusal(
+        f"{needed} {module.partition('.')[0]}, which cannot be imported ({error})",
+        hint=f"pip install 'frazil[{extra}]'",
+    )

@@ -272,8 +272,8 @@ class RepositoryFormat(Protocol):
     def hold(self, tip: Tip) -> Answer:
         """As advance, to the snapshot that the tip already has. After COMMITTED and TAKEN, no other change that follows `tip` can happen."""
 
-    def branches(self) -> list[str]:
-        """The names of all branches, sorted."""
+    def branches(self, *, deleted: bool = False) -> list[str]:
+        """The names of all branches, sorted. deleted: also of deleted ones, so that no tip need be read."""
 
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""

@@ -223,8 +223,9 @@ class MemoryFormat(AlphaSnapshots):
     def unread_refs(self) -> list[UnreadRef]:
         return []  # all refs are in one object
 
-    def branches(self) -> list[str]:
-        return sorted(name for name, (_, snapshot) in self._state()[0].branches.items() if snapshot is not None)
+    def branches(self, *, deleted: bool = False) -> list[str]:
+        branches = self._state()[0].branches
+        return sorted(name for name, (_, snapshot) in branches.items() if deleted or snapshot is not None)
 
     def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
         _check_name(name)

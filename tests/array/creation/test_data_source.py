@@ -159,6 +159,8 @@ def test_a_node_of_a_session_stays_until_its_replacement_is_complete(path: str) 
     before = session.diff()
     with pytest.raises(KeyError, match="the source is gone"):
         session.root.create_array(path, data=fails(), shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="the source is gone"):
+        frazil.create_array(session.store, path=path, data=fails(), shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
     assert session.diff() == before
     data = (np.full((10, 50), 7) for _ in range(6))
     new = session.root.create_array(path, data=data, shape=(60, 50), overwrite=True, **LAYOUT)  # type: ignore[arg-type]
@@ -167,6 +169,54 @@ def test_a_node_of_a_session_stays_until_its_replacement_is_complete(path: str) 
     assert (opened(session.root, path)[...] == 7).all()
     assert "new-" not in str(session.diff())
     session.commit("replaced")
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_an_array_of_a_session_is_neither_listed_nor_committed_before_it_is_complete(overwrite: bool) -> None:
+    repo = frazil.Repository.create(MemoryStore(), runtime=Runtime(bytes_in_flight=1))
+    session = repo.writable_session()
+    session.root.create_array("other", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    if overwrite:
+        session.root.create_array("x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    session.commit("first")
+    seen = []
+
+    def commits(_: int) -> None:
+        opened(session.root, "other")[0, 0] += 1
+        session.commit("meanwhile")
+        seen.append([path for path, _ in repo.readonly_session().root.members(None)])
+
+    data = (np.full((10, 50), number) for number in range(6))
+    new = session.root.create_array(
+        "x",
+        data=data,
+        shape=(60, 50),
+        overwrite=overwrite,
+        progress=commits,
+        **LAYOUT,  # type: ignore[arg-type]
+    )
+    before = ["other", "x"] if overwrite else ["other"]
+    assert len(seen) > 1
+    assert seen == [before] * len(seen)
+    session.commit("complete")
+    expected = np.repeat(np.arange(6), 10)
+    for array in (new, opened(repo.readonly_session().root, "x")):
+        np.testing.assert_array_equal(array[:, 3], expected)
+
+
+def test_a_session_that_ends_meanwhile_keeps_the_old_array_and_no_files_of_the_new_one() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    with repo.transaction(message="first") as root:
+        root.create_array("x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    files = store.list()
+    with pytest.raises(KeyError), repo.transaction(message="never") as root:
+        ended = root
+        raise KeyError
+    with pytest.raises(frazil.FrazilError):
+        ended.create_array("x", data=VALUES + 1, overwrite=True, **LAYOUT)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(opened(repo.readonly_session().root, "x")[...], VALUES)
+    assert store.list() == files
 
 
 @pytest.mark.parametrize("how", ["create_array", "item", "save", "open"])

@@ -267,6 +267,31 @@ def test_a_failed_write_keeps_the_variables_that_existed(tmp_path: Path) -> None
         assert ("b" in found) is isinstance(target, Path)
 
 
+@pytest.mark.parametrize("changed", [False, True])
+@pytest.mark.parametrize("place", ["folder", "session"])
+def test_a_failed_append_gives_arrays_their_lengths_again(place: str, changed: bool, tmp_path: Path) -> None:
+    """Unless another writer has changed them meanwhile."""
+    target: Any = tmp_path / "a" if place == "folder" else frazil.Repository.create(tmp_path / "r").writable_session()
+    old = _rows(0, 4)
+    old.frazil.write(target)
+
+    def fails(block: np.ndarray) -> np.ndarray:
+        if changed:
+            array = frazil.open(target if place == "folder" else target.store, "r+")["a"]  # type: ignore[index]
+            array.resize(9, 2)
+        raise OSError("the source is gone")
+
+    more = _rows(4, 6)
+    more["a"] = ("t", "x"), da.zeros((2, 2)).map_blocks(fails, dtype=float, meta=np.zeros(0))
+    with pytest.raises(OSError, match="the source is gone"):
+        more.frazil.write(target, append_dim="t")
+    found = frazil.open(target if place == "folder" else target.store)
+    shapes = {path: node.shape for path, node in found.arrays()}  # type: ignore[union-attr]
+    assert shapes == {"a": (9, 2) if changed else (4, 2), "t": (4,)}
+    if not changed:
+        xr.testing.assert_identical(xr.open_dataset(target, engine="frazil"), old)
+
+
 @pytest.mark.parametrize("place", ["session", "branch"])
 def test_no_write_into_a_repository_gives_a_dimension_two_lengths(place: str, tmp_path: Path) -> None:
     """Only an append to a session may, because the session can append the other variables before it commits."""

@@ -10,6 +10,8 @@ from tests.repository.maintenance.garbage import DAY, fill, let_pass, objects, o
 
 import frazil
 from frazil.errors import FormatError
+from frazil.repository.maintenance.reachable import heads
+from frazil.repository.maintenance.tips import lost_tips, record_tips
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
 
@@ -106,6 +108,17 @@ def test_repeated_repairs_keep_a_lost_tip_once() -> None:
     again = frazil.Repository.open(store).repair()
     assert (dict(again.created), len(again.lost)) == ({}, 1)
     assert frazil.Repository.open(store).repair(accept_loss=True).ok
+
+
+def test_tips_that_were_read_before_a_change_are_no_losses() -> None:
+    store = MemoryStore()
+    repo = seen(store)
+    files = repo._files
+    before = {tip.branch: tip for tip in heads(files)}
+    with repo.transaction(message="more") as root:
+        root["a"][:] = values(8)
+    record_tips(files)
+    assert lost_tips(files, before) == []
 
 
 def test_changes_of_branches_are_no_losses() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -13,7 +12,7 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
-from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node
 from frazil.array.hierarchy.removal import remove_node
 from frazil.base.arrays import ArrayLike
 from frazil.base.late import LateModule
@@ -41,8 +40,8 @@ def new_array(
     """Creates an array from the arguments of array_metadata, completed from `data` where given, and writes the data. Other arguments as in create_array and
     create_nodes.
 
-    Of the data, the first box is read before an existing node is removed; in a session, all of it: the new array takes the path when it is complete. If the
-    data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as far
+    Of the data, the first box is read before an existing node is removed; in a session the new array takes the path, and is visible, when it is complete. If
+    the data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as far
     as addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, location)
@@ -62,29 +61,30 @@ def new_array(
     metadata = array_metadata(location.registry, zarr_format=location.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(location, metadata)
     array = Array(location._replace(nodes=None), metadata)  # before an existing node may be removed
-    final = location
     if source is not None:
         _check(source, array)
-        if overwrite and location.nodes is not None and node_exists(location):
-            location = location.at(f"{location.path}.new-{os.urandom(8).hex()}")
-        elif overwrite and source.sliced is not None:
+        if overwrite and location.nodes is None and source.sliced is not None:
             _check_no_overlap(source.sliced, location, replaces)
     boxes = None if source is None else _boxes(array, source)
+    if boxes is not None and location.nodes is not None:
+        location.require_writable()
+        check_flag(overwrite, "overwrite")
+        with location.nodes.new_array(location.path, metadata, overwrite=overwrite) as nodes:
+            apart = location._replace(nodes=nodes)
+            _fill(Array(apart, stored_array(apart)), boxes, report)
+        return Array(location, stored_array(location))
     create_nodes(
         location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
     )
+    if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
+        array = Array(location, stored_array(location))
+    if boxes is None:
+        return array
     try:
-        if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
-            array = Array(location, stored_array(location))
-        if boxes is not None:
-            _fill(array, boxes, report)
-        if location is not final and location.nodes is not None:
-            location.nodes.move(location.path, final.path, overwrite=True)
-            array = Array(final, stored_array(final))
+        _fill(array, boxes, report)
     except BaseException:
-        if source is not None:
-            with suppress(FrazilError):
-                remove_node(location)
+        with suppress(FrazilError):
+            remove_node(location)
         raise
     return array
 

@@ -73,7 +73,7 @@ class FrazilDataStore(AbstractDataStore):
     fill_as_mask  as for variables.variable_of
     target  the options of the write; None: those of mode "a", the defaults"""
 
-    __slots__ = ("_arrays", "_attributes", "_created", "_fill_as_mask", "_group", "_plans", "_target")
+    __slots__ = ("_arrays", "_attributes", "_created", "_fill_as_mask", "_group", "_grown", "_plans", "_target")
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class FrazilDataStore(AbstractDataStore):
         self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
         self._plans: Sequence[Planned] = ()
         self._created: Mapping[str, Array] = {}
+        self._grown: list[tuple[Array, tuple[int, ...]]] = []
         self._attributes: Mapping[str, object] = {}
 
     @property
@@ -163,16 +164,23 @@ class FrazilDataStore(AbstractDataStore):
     def make(self, group: Group, writer: Writer) -> None:
         """Creates or grows the planned arrays in a group, and passes their elements to the writer. Raises the errors of creating and resizing."""
         self._created = created = create(group, self._plans)
+        self._grown = []
         if self._target.mode != "r+" and group.attrs.asdict() != self._attributes:
             group.attrs.put(self._attributes)
         for plan in self._plans:
             array = created[plan.name] if plan.existing is None else plan.existing
             if plan.shape is not None:
+                before = array.shape
                 array.resize(plan.shape)
+                self._grown.append((array, before))
             writer.add(plan.data, array, plan.region)
 
-    def remove_made(self, group: Group) -> None:
-        """Removes the arrays that `make` created in a session, whose elements could not be written. Elsewhere they stay: another process may have replaced them."""
+    def undo(self, group: Group) -> None:
+        """Gives arrays that `make` grew their lengths again, unless others changed them meanwhile, and removes those that it created in a session, as elements could
+        not be written. Elsewhere new arrays stay: another process may have replaced them."""
+        for array, before in reversed(self._grown):
+            with suppress(FrazilError):
+                array._resize(before, expected=array.shape)
         for array in self._created.values() if isinstance(group.store, NodeStore) else ():
             with suppress(FrazilError):
                 remove_node(array._location)

@@ -136,8 +136,8 @@ def write_tree(
 
 
 def _written(stores: Mapping[str, FrazilDataStore], root: Group, options: Options) -> Delayed | None:
-    """Writes what was planned for the groups at and below `root`, by their paths. New arrays of a session whose elements cannot be written are removed:
-    they would look complete."""
+    """Writes what was planned for the groups at and below `root`, by their paths. If elements cannot be written, arrays that grew get their lengths again, and
+    new arrays of a session are removed: they would look complete."""
     writer, groups = Writer(options.progress), dict[str, Group]()
     try:
         for below, store in stores.items():
@@ -146,7 +146,7 @@ def _written(stores: Mapping[str, FrazilDataStore], root: Group, options: Option
         return writer.sync(compute=options.compute)
     except BaseException:
         for below in reversed(groups):
-            stores[below].remove_made(groups[below])
+            stores[below].undo(groups[below])
         raise
 
 

@@ -394,8 +394,8 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
     return _moved(files, open_tip(files, name), None, expect)
 
 
-def list_branches(files: Files) -> list[str]:
-    """The sorted names of all branches that are not deleted. One whose newest file is invalid is included: opening it reports what is wrong."""
+def list_branches(files: Files, *, deleted: bool = False) -> list[str]:
+    """The sorted names of all branches, without deleted ones if not `deleted`. One whose newest file is invalid is included: opening it reports what is wrong."""
 
     def is_alive(name: str) -> bool:
         try:
@@ -404,7 +404,8 @@ def list_branches(files: Files) -> list[str]:
             return True
         return tip is not None and not tip.deleted
 
-    return list(filter(is_alive, reference_names(files, "branch")))
+    names = reference_names(files, "branch")
+    return names if deleted else list(filter(is_alive, names))
 
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:

@@ -211,8 +211,8 @@ class AlphaFormat(AlphaSnapshots):
     def hold(self, tip: Tip) -> Answer:
         return branches.put_next(self, tip, tip.snapshot)
 
-    def branches(self) -> list[str]:
-        return branches.list_branches(self)
+    def branches(self, *, deleted: bool = False) -> list[str]:
+        return branches.list_branches(self, deleted=deleted)
 
     def tags(self) -> list[str]:
         return branches.list_tags(self)

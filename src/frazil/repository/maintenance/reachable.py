@@ -40,7 +40,7 @@ class Reachable(Record):
 
 def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
-    tips = [files.read_tip(name) for name in files.branches()]
+    tips = [files.read_tip(name) for name in files.branches(deleted=True)]
     return [tip for tip in tips if tip is not None and not tip.deleted]
 
 

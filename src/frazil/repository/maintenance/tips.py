@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -52,19 +53,21 @@ def _recorded(files: RepositoryFormat, records: list[RecordFile]) -> list[Tip]:
     return list(dict.fromkeys(found))
 
 
-def lost_tips(files: RepositoryFormat) -> list[Tip]:
-    """The recorded tips whose branch file is missing or differs, if the branch does not lead to their snapshots any more. Raises FormatError, StoreError."""
-    return _lost(files, _recorded(files, list_records(files, "tips")), {})
+def lost_tips(files: RepositoryFormat, known: Mapping[str, Tip] = MappingProxyType({})) -> list[Tip]:
+    """The recorded tips whose branch file is missing or differs, if the branch does not lead to their snapshots any more. Raises FormatError, StoreError.
+
+    known: present tips, by the names of their branches; the others are read"""
+    return _lost(files, _recorded(files, list_records(files, "tips")), known)
 
 
 def _lost(files: RepositoryFormat, recorded: Sequence[Tip], known: Mapping[str, Tip]) -> list[Tip]:
-    """known: present tips; the others are read"""
     return [tip for tip in recorded if _is_lost(files, tip, known.get(tip.branch))]
 
 
 def _is_lost(files: RepositoryFormat, tip: Tip, now: Tip | None) -> bool:
     try:
-        now = now or files.read_tip(tip.branch)
+        if now is None or now.sequence < tip.sequence:  # the branch may have moved since `now` was read
+            now = files.read_tip(tip.branch)
         if now is not None and now.sequence > tip.sequence:
             with suppress(ConflictError):
                 files.moved(tip._replace(folder=now.folder))

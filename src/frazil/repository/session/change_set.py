@@ -269,6 +269,14 @@ class ChangeSet:
         self._paths[node.path] = change.key
         return change
 
+    def take(self, change: NodeChange, other: ChangeSet) -> None:
+        """Takes a new node, with its chunks, from another change set, which is no longer used. Nothing is at its path."""
+        if change.references is not None:
+            change.references.move_pending(other.pending, self.pending)
+        self.packs += other.packs
+        self.nodes[change.key] = change
+        self._paths[change.node.path] = change.key
+
     def remove(self, path: str) -> list[NodeChange]:
         """Removes the nodes at and below a path. Returns the changes of these nodes, which are discarded."""
         return [change for at in self.at_and_below(path) if (change := self.remove_one(at)) is not None]

@@ -255,6 +255,14 @@ class ChangedReferences:
             changed.kinds[rows], changed.ids[rows] = NATIVE, ids
         self._columns = changed  # all at once, so that an interrupt does no harm
 
+    def move_pending(self, source: PendingBytes, target: PendingBytes) -> None:
+        """Gives pending rows their bytes from `target`, to which the segments of `source` that they need are added."""
+        columns, rows = self._columns, self.current()
+        rows = rows[columns.kinds[rows] == PENDING]
+        for number in np.unique(columns.objects[rows]).tolist():
+            those = rows[columns.objects[rows] == number]
+            self.assign_objects(those, columns.offsets[those], segment=target.append(source.segments[number]))
+
     def replace_files(self, old: NDArray[np.bytes_], new: NDArray[np.bytes_]) -> None:
         """Replaces chunk files (12 bytes an element, sorted) in native rows by others with the same bytes, which may have other references, too."""
         columns = self._columns

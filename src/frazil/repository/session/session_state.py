@@ -121,6 +121,11 @@ class SessionState:
         self._since = time.time_ns(), time.monotonic_ns()
         self.needs_check = False
 
+    def include_age(self, other: SessionState) -> None:
+        """Counts the age of files that another session wrote, as this one refers to them now."""
+        self._since = min(self._since[0], other._since[0]), min(self._since[1], other._since[1])
+        self.needs_check |= other.needs_check
+
     def age(self) -> int:
         """The largest possible age, in nanoseconds, of a file that only this session refers to. From two clocks of this machine: one may be set back, the other
         may stop while the machine sleeps."""

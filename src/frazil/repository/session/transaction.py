@@ -5,6 +5,7 @@ commit/ commits it; merge/ rebases it on a branch that moved, and merges forks. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from frazil.repository.session.changed_references import Rows, removed_rows
 from frazil.repository.session.session_state import Options, SessionState
 from frazil.repository.session.written_files import own_files
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.array_storage.node_storage import NodeStorage
 
 __all__ = ["Options", "Transaction"]
 
@@ -153,18 +155,23 @@ class Transaction(SessionState):
             self.require_writable()
             self.state += 1
             created = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
-            groups = self._groups_above(created)
-            for path in created:
-                if not overwrite and self.changes.has(path):
-                    raise AlreadyExistsError(
-                        f"something already exists in {self}",
-                        path=path,
-                        hint="choose another path, or replace it with overwrite=True",
-                    )
+            groups = self._prepare(created, overwrite=overwrite)
             for path, node in {**groups, **created}.items():
                 if self.changes.has(path):
                     self._remove(path)
                 self.changes.add(node)
+
+    def _prepare(self, created: Mapping[str, NodeSnapshot], *, overwrite: bool) -> dict[str, NodeSnapshot]:
+        """The missing groups above new nodes. Raises AlreadyExistsError, InvalidInputError as `create`."""
+        groups = self._groups_above(created)
+        for path in created:
+            if not overwrite and self.changes.has(path):
+                raise AlreadyExistsError(
+                    f"something already exists in {self}",
+                    path=path,
+                    hint="choose another path, or replace it with overwrite=True",
+                )
+        return groups
 
     def _groups_above(self, created: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
         """The missing groups above new nodes. Raises InvalidInputError if an array is above one."""
@@ -195,7 +202,33 @@ class Transaction(SessionState):
         for change in self.changes.remove(path):
             self.written.superseded(own_files([change]))
 
-    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
+    @contextmanager
+    def new_array(self, path: str, metadata: ArrayMetadata, *, overwrite: bool) -> Iterator[NodeStorage]:
+        absolute = "/" + path
+        with self.lock:
+            self.require_writable()
+            created = {absolute: self._as_node(absolute, metadata)}
+            self._prepare(created, overwrite=overwrite)
+            aside = self.fork(ChangeSet(self.base.nodes))
+            change = aside.changes.add(created[absolute])
+        try:
+            yield aside
+            with self.lock:
+                self.require_writable()
+                groups = self._prepare(created, overwrite=overwrite)
+                self.state += 1
+                if self.changes.has(absolute):
+                    self._remove(absolute)
+                for group in groups.values():
+                    self.changes.add(group)
+                self.changes.take(change, aside.changes)
+                self.include_age(aside)
+        except BaseException:
+            aside.discard()
+            raise
+        aside.written.sweep()
+
+    def move(self, path: str, to: str) -> None:
         source, target = "/" + path, "/" + to
         with self.lock:
             self.require_writable()
@@ -204,11 +237,9 @@ class Transaction(SessionState):
                 raise InvalidInputError(f"{source} cannot be moved to {target}", path=source)
             if not self.changes.has(source):
                 raise NotFoundError("there is nothing to move", path=source)
-            overwrite = overwrite and not source.startswith(target + "/")
-            if not overwrite and self.changes.at_and_below(target):
+            if self.changes.at_and_below(target):
                 raise AlreadyExistsError("something already exists", path=target, hint="choose another path")
             groups = self._groups_above({target: NodeSnapshot(0, target)})
-            self._remove(target)
             for group in groups.values():
                 self.changes.add(group)
             self.changes.move(source, target)

@@ -33,17 +33,20 @@ class ReachedSnapshot(Record):
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
     """The number of branches and tags, and the snapshots that the readable ones point to, with "branch NAME" or "tag NAME". Raises StoreError."""
-    names = [(f"branch {name}", name) for name in files.branches()] + [(f"tag {name}", name) for name in files.tags()]
+    branches, tags = files.branches(deleted=True), files.tags()
+    number = len(branches) + len(tags)
     tips: list[tuple[str, ObjectId]] = []
-    for ref, name in names:
+    known: dict[str, Tip] = {}
+    for ref, name in [(f"branch {name}", name) for name in branches] + [(f"tag {name}", name) for name in tags]:
         try:
-            if ref.startswith("branch "):
-                tip = files.read_tip(name)
-                snapshot = None if tip is None or tip.deleted else tip.snapshot
-                if tip is not None and not tip.deleted:
-                    _check_next(files, tip, found)
-            else:
+            if ref.startswith("tag "):
                 snapshot = files.tag(name)
+            elif (tip := files.read_tip(name)) is None or tip.deleted:
+                number -= 1
+                continue
+            else:
+                known[name], snapshot = tip, tip.snapshot
+                _check_next(files, tip, found)
         except UNREADABLE as error:
             found.unreadable("ref", error, Subject(ref))
             continue
@@ -57,9 +60,9 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             text = "it is not read, as letters of its name are in another case: rename it"
         found.add("ref", text, Subject(unread.name), unread.key)
     with suppress(*UNREADABLE):  # a damaged record is reported with the other files of collections
-        for tip in lost_tips(files):
+        for tip in lost_tips(files, known):
             found.add("ref", lost_text(tip), Subject(f"branch {tip.branch}", encode_id(tip.snapshot)))
-    return len(names), tips
+    return number, tips
 
 
 def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:

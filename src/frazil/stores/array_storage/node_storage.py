@@ -5,6 +5,7 @@ Arrays and groups use array/hierarchy/nodes.py, which uses this port where it ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from frazil.errors import FrazilError
@@ -57,9 +58,12 @@ class NodeStorage(NodeReader, Protocol):
     def remove(self, path: str) -> None:
         """Removes a node with everything below it. Raises NotFoundError."""
 
-    def move(self, path: str, to: str, *, overwrite: bool = False) -> None:
-        """Renames a node, with everything below it; creates missing groups above `to`. With overwrite, what is there is removed in the same step.
-        Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
+    def new_array(self, path: str, metadata: ArrayMetadata, *, overwrite: bool) -> AbstractContextManager[NodeStorage]:
+        """Nodes apart, in which the block of `with` fills a new array at this path, and which nobody else sees. At the end of the block the array takes the
+        path; with overwrite, in place of what is there. If the block raises, nothing changes. Raises as `create`, before the block or at its end."""
+
+    def move(self, path: str, to: str) -> None:
+        """Renames a node, with everything below it; creates missing groups above `to`. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
     def node_key(self, path: str) -> int | None:
         """Identifies the node at a path, and stays the same when it is moved; None if there is no node that can be moved."""

@@ -314,9 +314,8 @@ class ObjectStore(Store):
         """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was refused, as
         they are no parts any more. Raises StoreError where nothing was stored."""
         with suppress(StoreError):  # that it cannot be read now is not what went wrong first
-            present, author = (None, None) if mark is None else self._mark_of(key)
-            if present is not None and author == mark:
-                return present
+            if mark is not None and (stored := self._version_with(mark, key)) is not None:
+                return stored
         if meaning_of(error) == "exists":
             raise self._key_conflict(key) from None
         raise failure(error, "could not be written", key, self.url) from None
@@ -324,8 +323,8 @@ class ObjectStore(Store):
     def _put_if(
         self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
     ) -> Version | Changed:
-        """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
-        object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
+        """A write under a condition. If an answer is lost, the same write is repeated under the same condition; proxies repeat writes, too. If it is refused, the
+        mark of the present object says whether an earlier one wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
 
         mark = _new_mark()
@@ -354,29 +353,26 @@ class ObjectStore(Store):
                     raise failure(error, "could not be written", key, self.url) from None
             else:
                 return self._put_version(key, result)
-            if may_be_done:
-                present, author = self._mark_of(key)
-            else:
-                present, author = self._reader.answer(RangeRequest(key)).version, None
-            if author == mark and present is not None:
-                return present
-            if (present or ABSENT) != expect:
+            present = self._reader.answer(RangeRequest(key))
+            if present.mark == mark and present.version is not None:
+                return present.version
+            if (present.version or ABSENT) != expect:
                 self._clients.connection.refused_a_condition = True
-                return Changed(present or ABSENT, may_be_done)
+                return Changed(present.version or ABSENT, may_be_done)
             # refused, and yet the version is the expected one: another writer was active just then, and failed
         if failed is None:
             raise self._key_conflict(key)
         if may_be_done:
             with suppress(StoreError):  # a failure to read it now is not the first error
-                present, author = self._mark_of(key)
-                if author == mark and present is not None:
-                    return present
+                if (stored := self._version_with(mark, key)) is not None:
+                    return stored
         message = "could not be written, or its answer was lost" if may_be_done else "could not be written"
         raise failure(failed, message, key, self.url) from None
 
-    def _mark_of(self, key: str) -> tuple[Version | None, str | None]:
-        assert isinstance(self._reader, ObjectReader)  # nothing is written to web servers
-        return self._reader.mark_of(key)
+    def _version_with(self, mark: str, key: str) -> Version | None:
+        """The version of the present object if it was written with this mark."""
+        present = self._reader.answer(RangeRequest(key))
+        return present.version if present.mark == mark else None
 
     def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
         tag, generation = result["e_tag"], result["version"]

@@ -48,13 +48,15 @@ class Answer(Record):
     """state    "changed": its version is not the expected one; then nothing else is known
     data     the bytes of the range that exist
     size     of the object; -1 if the server does not report it
-    version_may_repeat  the next object may have this version too (Fetched)"""
+    version_may_repeat  the next object may have this version too (Fetched)
+    mark     of a look-up: what the writer of the object gave it (MARK)"""
 
     state: Literal["found", "absent", "changed"]
     data: memoryview | bytes = b""
     version: Version | None = None
     size: int = -1
     version_may_repeat: bool = False
+    mark: str | None = None
 
 
 ABSENT_ANSWER: Final = Answer("absent")
@@ -215,11 +217,6 @@ class ObjectReader(RangeReader):
             )
         return version
 
-    def mark_of(self, key: str) -> tuple[Version | None, str | None]:
-        """The version of the present object (None: no object), and the mark that its writer gave it (MARK). Raises StoreError."""
-        result = self._opened(key)
-        return (None, None) if result is None else (self._version(result.meta, key), result.attributes.get(MARK))
-
     def _opened(self, key: str) -> GetResult | None:
         """The response to a request without a range, whose body is not read; None if the key is absent."""
         import obstore
@@ -313,7 +310,8 @@ class ObjectReader(RangeReader):
         data = _collected(result, last - first)
         if data is None:
             return None
-        return Answer("found", data, version, meta["size"])
+        mark = None if request.length else result.attributes.get(MARK)
+        return Answer("found", data, version, meta["size"], mark=mark)
 
     def _head(self, request: RangeRequest, refusal: Exception) -> Answer:
         """The look-up of an object whose first byte the server does not send. Whatever goes wrong, the object exists: so `refusal` is raised."""
@@ -342,7 +340,7 @@ class ObjectReader(RangeReader):
             version = self._version(result.meta, request.key)
             if request.expect not in {None, version} or result.meta["size"]:  # or replaced between the two requests
                 return CHANGED_ANSWER
-            return Answer("found", b"", version, 0)
+            return Answer("found", b"", version, 0, mark=result.attributes.get(MARK))
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
             return self._outside(request)
         if request.length == 0 and is_unreadable(error):
