@@ -7,34 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.testing.simulation.seeds import SEEDS, collecting, rescuing
+from tests.testing.simulation.seeds import COLLECTORS
 
 from frazil.testing import Simulation
 
-MANY = 20_000  # of `make campaign`
-BATCH = 100
 LOST = r"NotFoundError|FormatError|is missing"
 
 
 def test_collectors_beside_writers_and_readers() -> None:
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(400, 480))]
-    assert sum("expires" in trace for trace in traces) > 3
-    assert sum("erase chunks/" in trace for trace in traces) > 3
-    assert sum("stands still" in trace for trace in traces) > 3
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("first", range(SEEDS, MANY, BATCH))
-def test_many_runs_with_collectors(first: int) -> None:
-    for seed in collecting(range(first, first + BATCH)):
-        Simulation(seed).run()
-
-
-def test_rescues_of_condemned_snapshots() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in rescuing()]
-    assert sum("on the side" in trace for trace in traces) > 1
-    assert sum("refused" in trace for trace in traces) > 1
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in COLLECTORS]
+    for what in ("expires", "erase chunks/", "stands still", "on the side", "refused"):
+        assert sum(what in trace for trace in traces) > 1, what
 
 
 def test_a_pin_on_what_a_broken_commit_left() -> None:
