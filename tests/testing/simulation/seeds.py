@@ -11,7 +11,7 @@ COLLECTORS = (
     *(87, 391, 473, 653),  # commits to a branch of a condemned snapshot
     *(19, 33, 37, 49, 64, 142, 155, 163, 233, 264, 271, 298, 469),  # a condemned snapshot is refused
     *(9, 159, 221, 249, 286, 337, 434),  # collectors erase chunks
-    269,
+    *(28, 269),
 )
 
 
