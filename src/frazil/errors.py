@@ -151,6 +151,8 @@ class UnknownExtensionError(InvalidInputError):
 class MissingPackageError(InvalidInputError, ImportError):
     """A module of Frazil needs a package that is not installed. The hint names the extra that has it."""
 
+    path = None  # in place of the slot of ImportError, which is not pickled
+
 
 class ConversionError(InvalidInputError):
     """The target dialect cannot express some of the metadata. `refusals` lists all of it: (path of the node, member or None, reason) each."""

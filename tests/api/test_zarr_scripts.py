@@ -86,6 +86,7 @@ def test_a_fill_value_of_null() -> None:
     held: dict[str, bytes] = {}
     array = frazil.create_array(held, shape=4, dtype="i4", fill_value=None, zarr_format=2)
     assert document(held)["fill_value"] is None
+    assert array.fill_value is None
     assert array[:].tolist() == [0] * 4
     array.attrs["a"] = 1
     array.resize(6)

@@ -31,6 +31,8 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
             and three[3].opname == "CALL"
         ):
             leaves.add(one.offset)
+            if at and instructions[at - 1].opname == "SWAP":  # beneath the value that the block returns
+                leaves.add(instructions[at - 1].offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
             returns.add(one.offset)
     start = next((one.offset for one in instructions if one.opname == "RESUME"), 0)

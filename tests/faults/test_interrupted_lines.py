@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 from tests.faults.interrupted_lines import Interrupts, ends, first_times, open_files
 
 import frazil
+from frazil._kernel import Descriptor
+from frazil.array.io import encoded_chunks, shard_writer
 from frazil.stores import LocalStore, MemoryStore, Store, adapt
 from frazil.stores.keys.locks import Guard
+from frazil.stores.local import case_folding
 
 
 class Values(dict[str, bytes]):
@@ -86,6 +90,46 @@ def test_interrupts_leave_no_locked_key() -> None:
         assert not Interrupts(number).run(lambda guard=guard: write(guard)), number  # type: ignore[misc]
         assert ends(lambda guard=guard: write(guard), 20), whole.seen[number]  # type: ignore[misc]
         assert guard.versions(["a", "b", "c"]) is not None, whole.seen[number]
+
+
+def test_interrupts_leave_no_temporary_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a shard writer that is left before it closes its file. The standard library may leave the file while it opens it."""
+    monkeypatch.setattr(shard_writer, "_LITTLE", 0)
+    array = frazil.create_array(tmp_path / "a", shape=(8, 8), dtype="i4", chunks=(4, 4), shards=(8, 8))
+
+    def write() -> None:
+        with array.shard_writer((0, 0)) as writer:
+            writer[1, 1] = 2
+
+    write()
+    whole = Interrupts()
+    assert whole.run(write)
+    files = open_files()
+    modules = shard_writer.__file__, encoded_chunks.__file__
+    for number in [one for one in first_times(whole.seen) if whole.seen[one][0] in modules]:
+        interrupted = Interrupts(number)
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            interrupted.run(write)
+        assert not interrupted.lost, whole.seen[number]
+        assert open_files() == files, whole.seen[number]
+
+
+def test_interrupts_leave_no_name_in_a_probed_folder(tmp_path: Path) -> None:
+    """The file that shows whether the disk folds case; not at the lines that remove it."""
+    folder = Descriptor(str(tmp_path))
+
+    def probe() -> None:
+        case_folding.folds_by_probe(folder.fd)
+
+    whole, files = Interrupts(), open_files()
+    assert whole.run(probe)
+    lines = {line for *_, line in case_folding._is_found_swapped.__code__.co_lines()}
+    ours = [file == case_folding.__file__ and line in lines for file, line in whole.seen]
+    for number in first_times(whole.seen[: len(ours) - ours[::-1].index(True)]):
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            assert not Interrupts(number).run(probe), whole.seen[number]
+        assert open_files() == files, whole.seen[number]
+        assert [*tmp_path.iterdir()] == [], whole.seen[number]
 
 
 def test_interrupts_leave_no_open_folder(tmp_path: Path) -> None:

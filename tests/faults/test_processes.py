@@ -168,6 +168,32 @@ def test_a_child_goes_on_with_the_objects_of_its_parent(tmp_path: Path, layout: 
     in_threads(4, use)
 
 
+def test_a_child_reads_a_session_that_a_thread_of_the_parent_uses(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path)
+    with repo.transaction(message="a") as root:
+        root.create_array("a", data=[1, 2, 3])
+    session = repo.readonly_session("main")
+    held, done = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with session._transaction.lock:
+            held.set()
+            done.wait()
+
+    def child() -> None:
+        signal.alarm(60)
+        assert session.open("a")[...].tolist() == [1, 2, 3]
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    held.wait()
+    pid = fork(child)
+    status = os.waitpid(pid, 0)[1]
+    done.set()
+    thread.join()
+    assert status == 0
+
+
 def test_memory_is_the_childs_own() -> None:
     array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="i4", chunks=(2, 2), shards=(4, 4))
     array[...] = 1

@@ -196,9 +196,9 @@ class Array(ZarrArray):
         return largest_chunk(self._metadata.chunk_grid)
 
     @property
-    def fill_value(self) -> np.generic:
-        """The value of elements that were never written, as a NumPy scalar."""
-        return self._metadata.fill_value.scalar
+    def fill_value(self) -> np.generic | None:
+        """The value of elements that were never written, as a NumPy scalar; None for null in Zarr v2, where they are read as zero."""
+        return None if self._metadata.fill_is_undefined else self._metadata.fill_value.scalar
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
@@ -480,3 +480,10 @@ class Array(ZarrArray):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (followed(self._location, self._storage), self._metadata)
+
+
+def with_limit(array: Array, nbytes: int) -> Array:
+    """The same array, whose reads and writes have at most nbytes in flight."""
+    location = array._location
+    runtime = location.runtime._replace(bytes_in_flight=max(1, nbytes))
+    return Array(location._replace(runtime=runtime), array.metadata)

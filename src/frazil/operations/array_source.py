@@ -5,7 +5,6 @@ from __future__ import annotations
 from frazil.api.nodes import open_node
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
@@ -19,23 +18,13 @@ def open_source(source: Location | Array, path: str = "", runtime: Runtime | Non
     if isinstance(source, Array):
         if path:
             raise InvalidInputError("an array has no nodes below it", path=path, hint="leave the path out")
-        return source if runtime is None else _reopened(source, source._location._replace(runtime=runtime))
+        return source if runtime is None else Array(source._location._replace(runtime=runtime), source.metadata)
     if isinstance(source, Group):
         raise _no_array(source)
     node = open_node(source, path=path, runtime=DEFAULT if runtime is None else runtime)
     if isinstance(node, Group):
         raise _no_array(node)
     return node
-
-
-def with_limit(array: Array, nbytes: int) -> Array:
-    """The same array, whose reads and writes have at most nbytes in flight."""
-    location = array._location
-    return _reopened(array, location._replace(runtime=location.runtime._replace(bytes_in_flight=max(1, nbytes))))
-
-
-def _reopened(array: Array, location: NodeLocation) -> Array:
-    return Array(location, array.metadata)
 
 
 def _no_array(group: Group) -> NodeKindError:

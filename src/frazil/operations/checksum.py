@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.arguments import checked_progress
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.base.arrays import Values
 from frazil.base.threads import Threads
 from frazil.errors import InvalidInputError
-from frazil.operations.array_source import open_source, with_limit
+from frazil.operations.array_source import open_source
 from frazil.operations.slabs import Slab, SlabPlan, plan_slabs, read_slabs
 from frazil.runtime import Runtime
 from frazil.stores.locations import Location

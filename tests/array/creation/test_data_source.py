@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import frazil
 import frazil.zarr
 from frazil import Runtime
-from frazil.array.creation.data_source import boxes
+from frazil.array.creation.data_source import boxes, data_source
 from frazil.errors import InvalidInputError, SelectionError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
@@ -292,3 +293,38 @@ def test_arrays_of_zarr_python_are_not_removed_before_they_are_read(kind: str, t
         with pytest.raises(InvalidInputError, match="same location"):
             frazil.create_array(store, data=data, overwrite=True)
     assert frazil.load(store).tolist() == [0, 1, 2, 3, 4]  # type: ignore[union-attr]
+
+
+def test_blocks_are_joined_in_memory_that_is_used_again() -> None:
+    blocks = [np.full((1, 3), 1, "i2"), np.full((2, 3), 2, "i4"), np.full((5, 3), 3, "i2")]
+    found = [
+        (box[0].start, values, values.tolist())
+        for box, values in data_source(iter(blocks)).parts((8, 3), (2, 3), (2, 3), 6)
+    ]
+    assert [(start, rows) for start, _, rows in found] == [
+        (0, [[1] * 3, [2] * 3]),
+        (2, [[2] * 3, [3] * 3]),
+        (4, [[3] * 3] * 2),
+        (6, [[3] * 3] * 2),
+    ]
+    assert np.shares_memory(found[0][1], found[1][1])
+    assert np.shares_memory(found[2][1], blocks[2]), "not copied"
+
+
+def test_values_are_released_before_the_next_ones_are_read() -> None:
+    """Otherwise twice the memory that is planned for them is in use."""
+    read: list[weakref.ref[np.ndarray]] = []
+
+    class Slices:
+        shape, dtype = (8, 4), np.dtype("i4")
+
+        def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+            assert all(values() is None for values in read)
+            rows = np.empty((box[0].stop - box[0].start, 4), "i4")
+            rows[...] = box[0].start
+            read.append(weakref.ref(rows))
+            return rows
+
+    runtime = frazil.Runtime(bytes_in_flight=64)
+    array = frazil.create_array(frazil.stores.MemoryStore(), data=Slices(), chunks=(2, 4), runtime=runtime)
+    assert array[:, 0].tolist() == [0, 0, 2, 2, 4, 4, 6, 6]

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.array.io.encoded_chunks import EncodedChunks
 from frazil.array.io.shard_writer import ShardWriter
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError, StoreError
 from frazil.stores import LocalStore, MemoryStore
@@ -159,7 +158,7 @@ def test_nothing_is_published_after_an_exception(create: Create) -> None:
 def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: pytest.MonkeyPatch) -> None:
     array = create()
 
-    def write(self: object, data: memoryview, at: int) -> None:
+    def write(*_: object) -> None:
         raise StoreError("no space left", errno=28)
 
     def assign() -> None:
@@ -167,7 +166,7 @@ def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: p
             writer[0, 1] = 2
 
     monkeypatch.setattr(sys.modules["frazil.array.io.shard_writer"], "_LITTLE", 0)
-    monkeypatch.setattr(EncodedChunks, "_write", write)
+    monkeypatch.setattr(sys.modules["frazil.array.io.encoded_chunks"], "_write", write)
     with pytest.raises(StoreError, match="nothing was published"), array.shard_writer((0, 0)) as writer:
         thread = threading.Thread(target=assign)
         thread.start()

@@ -193,23 +193,30 @@ def test_snapshots_with_condemned_chunks_cannot_be_tagged_during_a_collection(cr
     again.create_tag("saved", tip)
 
 
-def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have given it up, and may have tagged a snapshot that it is about to remove."""
+DAYS = 4 * 86_400_000_000_000
+
+
+@pytest.mark.parametrize("step", ["_hold_branches", "record_tips", "_copy_journals"])
+@pytest.mark.parametrize(("wall", "steady"), [(DAYS, 0), (-DAYS, DAYS)], ids=["asleep", "stopped and set back"])
+def test_a_collection_that_stood_still_for_days_removes_nothing(
+    step: str, wall: int, steady: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have given up its file, and may have tagged a snapshot that it is about to remove: since the file was written, wherever it stood still."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, chunk_packing="off")
     fill(repo)
     orphan(repo)
     repo.garbage_collect()
     let_pass(store)
-    there, now = objects(store), time.time_ns
-    hold = collection._hold_branches
+    there, now, ticks, act = objects(store), time.time_ns, time.monotonic_ns, getattr(collection, step)
 
-    def sleep(files: RepositoryFormat) -> int:
-        held = hold(files)
-        monkeypatch.setattr(time, "time_ns", lambda: now() + 4 * 86_400_000_000_000)
-        return held
+    def sleep(*arguments: object) -> object:
+        done = act(*arguments)
+        monkeypatch.setattr(time, "time_ns", lambda: now() + wall)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: ticks() + steady)
+        return done
 
-    monkeypatch.setattr(collection, "_hold_branches", sleep)
+    monkeypatch.setattr(collection, step, sleep)
     with pytest.raises(StoreError, match="suspended for days"):
         repo.garbage_collect()
     assert objects(store) == there

@@ -109,7 +109,7 @@ def test_bytes_wait_one_after_the_other(first: list[bytes], second: list[bytes])
 
 def test_pieces_outside_of_their_buffer_are_refused() -> None:
     pieces = Pieces(Sources(None, [b"abc"]), np.array([[-1, 2, 9]]), np.array([0, 1]))
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="reaches outside the object"):
         PendingBytes().add(pieces, np.array([9]))
 
 

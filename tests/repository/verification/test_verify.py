@@ -85,6 +85,16 @@ def test_a_sound_repository_has_no_problems(create: Create) -> None:
     assert repo.verify().decoded is None
 
 
+def test_chunks_are_decoded_within_the_budget() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, runtime=frazil.Runtime(bytes_in_flight=1600))
+    with repo.transaction(message="a") as root:
+        root.create_array("a", data=np.arange(200), chunks=(10,))
+    counts = []
+    repo.verify(decode=True, progress=lambda step, count: counts.append(count) if step == "chunks decoded" else None)
+    assert counts == [5] * 4, "a quarter of the budget each"
+
+
 @formats
 def test_expired_ancestors_are_no_problem(create: Create) -> None:
     store, repo = filled(create, 6)

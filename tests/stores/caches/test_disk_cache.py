@@ -419,3 +419,17 @@ def test_stores_resolved_at_opening_use_the_cache(folder: Path, mode: Any) -> No
     inner.clear()
     assert (node[...] == array[...]).all()
     assert inner.bytes_read == 0
+
+
+def test_named_pipes_in_the_place_of_files_are_not_waited_for(tmp_path: Path) -> None:
+    inner, folder = MemoryStore(), tmp_path / "cache"
+    inner.set("a", bytes(5000))
+    assert DiskCache(inner, folder).get("a") == bytes(5000)
+    for file in folder.glob("???/*"):
+        file.unlink()
+        os.mkfifo(file)
+    assert DiskCache(inner, folder).get("a") == bytes(5000)
+    (folder / "CACHEDIR.TAG").unlink()
+    os.mkfifo(folder / "CACHEDIR.TAG")
+    with pytest.raises(InvalidInputError, match="not a cache"):
+        DiskCache(inner, folder)

@@ -15,20 +15,27 @@ LOST = r"NotFoundError|FormatError|is missing"
 
 
 def test_collectors_beside_writers_and_readers() -> None:
-    """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
+    """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began. Clocks jump, and late operations
+    take up to days."""
     traces = ["\n".join(Simulation(seed).run().trace) for seed in COLLECTORS]
-    for what in ("expires", "erase chunks/", "stands still", "on the side", "refused"):
+    rare = ("on the side", "refused", "the clock of the store", "its clock", "arrives late", "verifies", "repairs")
+    for what in ("expires", "erase chunks/", "stands still", *rare):
         assert sum(what in trace for trace in traces) > 1, what
 
 
 def test_a_pin_on_what_a_broken_commit_left() -> None:
     """A snapshot without its manifests was pinned, and no collection ended any more."""
-    Simulation(1374).run()
+    Simulation(1374, without=["check", "drift"]).run()
 
 
 def test_a_snapshot_whose_chunk_was_condemned_before_it() -> None:
     """An old session wrote a snapshot that it could not commit, a collection had removed its chunk file, and a branch was created from it."""
-    Simulation(9101349).run()
+    Simulation(9101349, without=["check", "drift"]).run()
+
+
+def test_clocks_that_jump() -> None:
+    """A node was lost in a reset, and made again with the same bytes."""
+    Simulation(800277).run()
 
 
 def no_hold(*_: object) -> int:
@@ -61,7 +68,7 @@ def test_a_missing_step_is_found(
     orders of events that need them are rare, and its requests change them."""
     for user, step in ((COLLECTION, "record_tips"), (COLLECTION, "refuse_lost_tips"), (EXPIRY, "refuse_lost_tips")):
         monkeypatch.setattr(sys.modules[user], step, lambda _: None)
-    Simulation(seed, without=["rescue"]).run()
+    Simulation(seed, without=["rescue", "check", "drift"]).run()
     monkeypatch.setattr(sys.modules[module], name, defect)
     with pytest.raises(AssertionError, match=LOST):
-        Simulation(seed, without=["rescue"]).run()
+        Simulation(seed, without=["rescue", "check", "drift"]).run()

@@ -67,18 +67,18 @@ def test_a_run_is_repeated_in_another_process() -> None:
 def test_seeds_that_failed_before_pass(seed: int) -> None:
     """213: a commit whose folder could not be synced was looked up again, acknowledged without another sync, and lost in a crash. 10653: of two commits of
     unknown outcome the first arrived between two reads of the branch, and was made again."""
-    Simulation(seed, without=["reset", "solve", "collect", "rescue"]).run()
+    Simulation(seed, without=["reset", "solve", "collect", "rescue", "drift"]).run()
 
 
 def test_a_reset_whose_answer_was_lost() -> None:
     """The repository in one object mistook a late reset for a completed one."""
-    Simulation(3469, without=["collect", "rescue"]).run()
+    Simulation(3469, without=["collect", "rescue", "drift"]).run()
 
 
 @pytest.mark.parametrize("seed", [4375, 8773])
 def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
     """Rows were read at the array's place without the moves that a solver gave up, where the session has another array."""
-    Simulation(seed, without=["collect", "rescue"]).run()
+    Simulation(seed, without=["collect", "rescue", "drift"]).run()
 
 
 def test_every_kind_of_request_is_made() -> None:
@@ -86,7 +86,7 @@ def test_every_kind_of_request_is_made() -> None:
     traces = ["\n".join(Simulation(seed).run().trace) for seed in KINDS]
     second = [trace for trace in traces if "put state" in trace]
     assert len(second) > 10
-    assert sum("answered" in trace for trace in traces) > 1
+    assert any("answered" in trace for trace in traces)
     for what in ("reset from", "by two threads", "in a fork", "in run"):
         assert sum(what in trace for trace in second) > 1, what
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.array.arguments import check_flag
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.base.record import Record
 from frazil.errors import AccessError, DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.api.session import Session
-
-_BATCH_BYTES: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 
 
 class Checks(Record):
@@ -154,7 +152,9 @@ class _Decoding:
         if not isinstance(array, Array):
             self.found.add("decode", "the array cannot be opened", subject)
             return
-        together = max(1, _BATCH_BYTES // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
+        budget = array._location.runtime.checked().bytes_in_flight
+        array = with_limit(array, budget // 2)
+        together = max(1, budget // 4 // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
         for run in _runs(chunks, together):
             self._read(array, run, metadata.chunk_shape, subject)
             self.decoded += len(run)

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from frazil.array.arguments import check_flag, checked_progress
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node
@@ -65,27 +65,32 @@ def new_array(
         _check(source, array)
         if overwrite and location.nodes is None and source.sliced is not None:
             _check_no_overlap(source.sliced, location, replaces)
-    boxes = None if source is None else _boxes(array, source)
+    half = location.runtime.checked().bytes_in_flight // 2  # of the budget, for data that is not in memory
+    boxes = None if source is None else _boxes(array, source, half)
+    filled = array if source is None or source.values is not None else with_limit(array, half)
     if boxes is not None and location.nodes is not None:
         location.require_writable()
         check_flag(overwrite, "overwrite")
         with location.nodes.new_array(location.path, metadata, overwrite=overwrite) as nodes:
-            apart = location._replace(nodes=nodes)
+            apart = filled._location._replace(nodes=nodes)
             _fill(Array(apart, stored_array(apart)), boxes, report)
-        return Array(location, stored_array(location))
-    create_nodes(
-        location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
-    )
+    else:
+        create_nodes(
+            location,
+            {location.path: metadata},
+            overwrite=overwrite,
+            explicit_groups=explicit_groups,
+            replaces=replaces,
+        )
     if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
-        array = Array(location, stored_array(location))
-    if boxes is None:
-        return array
-    try:
-        _fill(array, boxes, report)
-    except BaseException:
-        with suppress(FrazilError):
-            remove_node(location)
-        raise
+        return Array(location, stored_array(location))
+    if boxes is not None:
+        try:
+            _fill(filled, boxes, report)
+        except BaseException:
+            with suppress(FrazilError):
+                remove_node(location)
+            raise
     return array
 
 
@@ -101,11 +106,12 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
         )
 
 
-def _boxes(array: Array, source: DataSource) -> Iterator[tuple[Box, ArrayLike]]:
+def _boxes(array: Array, source: DataSource, most_bytes: int) -> Iterator[tuple[Box, ArrayLike]]:
     """The boxes of the data, of which the first has been read."""
-    most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    most = most_bytes // max(1, array.dtype.itemsize)
     boxes = source.parts(array.shape, array.shards or array.chunks, array.chunks, most)
-    return chain(list(islice(boxes, 1)), boxes)
+    first = list(islice(boxes, 1))
+    return chain((first.pop() for _ in range(len(first))), boxes)  # popped, so that it is not held to the end
 
 
 def _fill(array: Array, boxes: Iterator[tuple[Box, ArrayLike]], report: Callable[[int], object]) -> None:
@@ -113,6 +119,7 @@ def _fill(array: Array, boxes: Iterator[tuple[Box, ArrayLike]], report: Callable
     array._access.document.mark_new()
     for box, values in boxes:
         array[box] = values
+        del values  # before the next ones are read
         report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
 
 

@@ -155,12 +155,9 @@ def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[in
 
 def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
     """Blocks joined to `count` rows; the last ones may be fewer."""
-    waiting: list[Values] = []
+    waiting: Values | None = None  # memory for `count` rows, which is used again, as producers of blocks may do
     rows = begun = 0
     inner = tuple(slice(0, length) for length in shape[1:])
-
-    def joined(total: int) -> tuple[Box, ArrayLike]:
-        return (slice(begun, begun + total), *inner), waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
 
     for source_block in blocks:
         block = as_array(source_block)
@@ -169,15 +166,22 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
                 f"a block of shape {block.shape} does not fit after {begun + rows} rows of an array of shape {shape}",
                 hint="blocks are joined along the first dimension, and must have the other lengths of the array",
             )
-        while rows + len(block) >= count:
-            waiting.append(block[: count - rows])
-            block = block[count - rows :]
-            yield joined(count)
-            waiting, rows, begun = [], 0, begun + count
-        if len(block):
-            waiting.append(block.copy())  # the producer of blocks may reuse their memory
-            rows += len(block)
+        while len(block):
+            taken = min(count - rows, len(block))
+            values = block
+            if taken < count:
+                if waiting is None:
+                    waiting = np.empty((count, *shape[1:]), block.dtype)
+                elif waiting.dtype != block.dtype:
+                    waiting = waiting.astype(np.result_type(waiting, block), copy=False)
+                waiting[rows : rows + taken] = block[:taken]
+                values = waiting
+            rows, block = rows + taken, block[taken:]
+            if rows == count:
+                yield (slice(begun, begun + count), *inner), values[:count]
+                rows, begun = 0, begun + count
     if begun + rows != shape[0]:
         raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}", path="shape")
     if rows:
-        yield joined(rows)
+        assert waiting is not None
+        yield (slice(begun, begun + rows), *inner), waiting[:rows]

@@ -104,9 +104,9 @@ def _without_documents(location: NodeLocation, path: str, dialect: ZarrFormat | 
     """The location of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
     if dialect not in (None, location.layout.zarr_format):
         raise InvalidInputError(
-            f"nodes of a repository are of zarr_format {location.layout.zarr_format!r}, not of {dialect!r}",
+            f"a repository holds Zarr v3, and no nodes of zarr_format {dialect!r}",
             path=path or "/",
-            hint="frazil.convert makes final Zarr v3 of a hierarchy of another dialect",
+            hint="`frazil convert`, or frazil.convert, writes a hierarchy of another format into a repository as Zarr v3",
         )
     return location.at(location.below(path))
 

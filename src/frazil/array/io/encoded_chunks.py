@@ -9,7 +9,7 @@ import os
 import tempfile
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _EMPTY: Final = -1  # the length of an inner chunk that is all fill value
 class EncodedChunks:
     """limit: bytes that may be in memory; folder: of the temporary file, None for the system's choice."""
 
-    __slots__ = ("_buffers", "_end", "_fd", "_folder", "_limit", "_lock", "_map", "_memory", "_rows")
+    __slots__ = ("_buffers", "_end", "_file", "_folder", "_limit", "_lock", "_map", "_memory", "_rows")
 
     def __init__(self, limit: int, folder: str | None) -> None:
         self._limit, self._folder = limit, folder
@@ -35,7 +35,7 @@ class EncodedChunks:
         self._rows: dict[int, tuple[int, int, int, int]] = {}  # number -> buffer (-1: the file), start, length, order
         self._buffers: list[bytes] = []
         self._memory = self._end = 0
-        self._fd = -1
+        self._file: IO[bytes] | None = None  # closed when it is dropped, also by an interrupt
         self._map: mmap.mmap | None = None
 
     def __len__(self) -> int:
@@ -57,41 +57,34 @@ class EncodedChunks:
     def _keep(self, number: int, data: memoryview) -> None:
         with self._lock:
             order = self._end + self._memory
-            if self._fd < 0 and self._memory + len(data) <= self._limit:
+            if self._file is None and self._memory + len(data) <= self._limit:
                 self._buffers.append(bytes(data))
                 self._memory += len(data)
                 self._rows[number] = len(self._buffers) - 1, 0, len(data), order
                 return
-            if self._fd < 0:
-                self._spill()
+            file = self._file or self._spill()
             at = self._end
             self._end += len(data)
-        self._write(data, at)
+        _write(file, data, at)
         with self._lock:
             self._rows[number] = -1, at, len(data), at
 
-    def _spill(self) -> None:
+    def _spill(self) -> IO[bytes]:
         """Moves the chunks in memory to the file."""
         try:
-            with tempfile.TemporaryFile(dir=self._folder, prefix=".frazil-", suffix=".__lock") as file:
-                self._fd = os.dup(file.fileno())
+            file = self._file = tempfile.TemporaryFile(  # noqa: SIM115 # closed by `close`
+                dir=self._folder, prefix=".frazil-", suffix=".__lock", buffering=0
+            )
         except OSError as error:
             raise _refused(error) from error
         for number, (buffer, _, length, _) in list(self._rows.items()):
             if length != _EMPTY:
                 at = self._end
                 self._end += length
-                self._write(memoryview(self._buffers[buffer]), at)
+                _write(file, memoryview(self._buffers[buffer]), at)
                 self._rows[number] = -1, at, length, at
         self._buffers, self._memory = [], 0
-
-    def _write(self, data: memoryview, at: int) -> None:
-        try:
-            while len(data):
-                done = os.pwrite(self._fd, data, at)
-                data, at = data[done:], at + done
-        except OSError as error:
-            raise _refused(error) from error
+        return file
 
     def numbers(self) -> Columns:
         """int64[n]: the numbers of all inner chunks, also of those that are all fill value; ascending."""
@@ -105,10 +98,10 @@ class EncodedChunks:
         with self._lock:
             found = [self._rows[number] for number in numbers.tolist()]
             buffers: list[SourceBuffer] = list(self._buffers)
-        if self._fd >= 0 and self._end:
+        if self._file is not None and self._end:
             if self._map is None:
                 try:
-                    self._map = mmap.mmap(self._fd, self._end, prot=mmap.PROT_READ)
+                    self._map = mmap.mmap(self._file.fileno(), self._end, prot=mmap.PROT_READ)
                 except (OSError, ValueError) as error:
                     raise _refused(error) from error
             buffers.append(np.frombuffer(self._map, np.uint8))
@@ -121,10 +114,19 @@ class EncodedChunks:
     def close(self) -> None:
         """Releases everything. Memory that `columns` returned stays as long as it is referenced."""
         with self._lock:
-            fd, self._fd, self._map = self._fd, -1, None
+            file, self._file, self._map = self._file, None, None
             self._rows, self._buffers = {}, []
-        if fd >= 0:
-            os.close(fd)
+        if file is not None:
+            file.close()
+
+
+def _write(file: IO[bytes], data: memoryview, at: int) -> None:
+    try:
+        while len(data):
+            done = os.pwrite(file.fileno(), data, at)
+            data, at = data[done:], at + done
+    except OSError as error:
+        raise _refused(error) from error
 
 
 def _refused(error: Exception) -> StoreError:

@@ -69,7 +69,11 @@ def variable_of(
             if name != DIMENSIONS and not name.lower().startswith(_HIDDEN)
         }
     has_fill = metadata.document is None or metadata.document.get("fill_value") is not None
-    if (metadata.zarr_format != 3 and has_fill) if fill_as_mask is None else fill_as_mask:
+    if (
+        (metadata.zarr_format != 3 and has_fill)
+        if fill_as_mask is None
+        else fill_as_mask and array.fill_value is not None
+    ):
         attributes[FILL] = array.fill_value
     else:
         if metadata.zarr_format == 3:

@@ -14,7 +14,7 @@ from frazil.api.destinations import check_destination
 from frazil.api.nodes import create_array
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, checked_progress
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import (
@@ -32,7 +32,7 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import ancestors
 from frazil.metadata.v3.documents import emit_node
-from frazil.operations.array_source import open_source, with_limit
+from frazil.operations.array_source import open_source
 from frazil.operations.convert.missing_values import masking
 from frazil.operations.copy.journal import (
     JOURNAL_NAME,

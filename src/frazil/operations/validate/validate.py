@@ -11,13 +11,12 @@ import numpy as np
 
 from frazil.api.nodes import open_node
 from frazil.array.arguments import check_flag, checked_progress
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.operations.array_source import with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.operations.shards.shard_index import (
     ShardTable,

@@ -395,16 +395,15 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
 
 
 def list_branches(files: Files, *, deleted: bool = False) -> list[str]:
-    """The sorted names of all branches, without deleted ones if not `deleted`. One whose newest file is invalid is included: opening it reports what is wrong."""
+    """The sorted names of all branches, of deleted ones only if `deleted`. One whose newest file is invalid is included: opening it reports what is wrong."""
+    names = reference_names(files, "branch")
 
     def is_alive(name: str) -> bool:
-        try:
+        with suppress(FormatError, AccessError):
             tip = read_tip(files, name)
-        except (FormatError, AccessError):
-            return True
-        return tip is not None and not tip.deleted
+            return tip is not None and not tip.deleted
+        return True
 
-    names = reference_names(files, "branch")
     return names if deleted else list(filter(is_alive, names))
 
 

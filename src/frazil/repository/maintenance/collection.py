@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
 from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
@@ -109,17 +110,16 @@ def collect(
 
 
 class _Run:
-    """A collection that removes. name: of its file;  removes: it is removing objects now;  held: when it began to hold branches, ns by the clock of this
-    machine"""
+    """A collection that removes. name: of its file, which is written after this is created;  removes: it is removing objects now"""
 
-    __slots__ = ("held", "name", "removes")
+    __slots__ = ("_began", "name", "removes")
 
     def __init__(self, name: str) -> None:
-        self.name, self.removes, self.held = name, False, 0
+        self.name, self.removes, self._began = name, False, present()
 
     def check_claim(self) -> None:
         """Refuses to continue if the process was suspended for so long, as on a sleeping machine, that other processes ignore its file."""
-        if time.time_ns() - self.held > _LIFE // 2:
+        if largest_age(self._began) > _LIFE // 2:
             raise StoreError("the collection was suspended for days", done=False, hint="collect again")
 
 
@@ -162,7 +162,6 @@ def _collect(
     held_branches = 0
     if run is not None and any(map(len, doomed.values())):
         # no commit that was sent before this can succeed after it; those that succeeded are marked now
-        run.held = time.time_ns()
         held_branches = _hold_branches(files)
         reachable, marks, lost = _mark(files, marks, listed, progress, given_up, saves=False, stored=False)
         dead = _dead(listed, reachable)

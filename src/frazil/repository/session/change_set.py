@@ -265,17 +265,19 @@ class ChangeSet:
     def add(self, node: NodeSnapshot, key: int | None = None) -> NodeChange:
         """Adds a node at an empty path; the commit gives it a number. key: an existing key of the node"""
         change = NodeChange(self.keys.new() if key is None else key, None, node._replace(id=0))
-        self.nodes[change.key] = change
-        self._paths[node.path] = change.key
+        self.put(change)
         return change
 
-    def take(self, change: NodeChange, other: ChangeSet) -> None:
-        """Takes a new node, with its chunks, from another change set, which is no longer used. Nothing is at its path."""
+    def put(self, change: NodeChange) -> None:
+        """Gives a new node its path, at which nothing is."""
+        self.nodes[change.key] = change
+        self._paths[change.node.path] = change.key
+
+    def take_bytes(self, change: NodeChange, other: ChangeSet) -> None:
+        """Takes the chunks of a new node from another change set, which is no longer used."""
         if change.references is not None:
             change.references.move_pending(other.pending, self.pending)
         self.packs += other.packs
-        self.nodes[change.key] = change
-        self._paths[change.node.path] = change.key
 
     def remove(self, path: str) -> list[NodeChange]:
         """Removes the nodes at and below a path. Returns the changes of these nodes, which are discarded."""

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.base.record import Record
-from frazil.errors import StoreError
 from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
 from frazil.repository.manifests.coordinates import ChunkKeys
+from frazil.stores.transfer.content import read_error
 from frazil.stores.values import Columns, Pieces
 
 Keys = NDArray[np.generic]
@@ -124,8 +124,7 @@ class PendingBytes:
         files, buffers = pieces.sources
         failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads)
         for _, code, text in failures:
-            number = text.split(" ", 1)[0] if code == _kernel.FAILED_IO else ""
-            raise StoreError(f"a chunk to be written cannot be read: {text}", errno=int(number) if number else None)
+            raise read_error(code, text, None)
         segment.flags.writeable = False
         return self.append(segment), offsets[:-1]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
-from frazil.errors import StoreError
 from frazil.formats.ids import CRC_BYTES, ID_BYTES
+from frazil.stores.transfer.content import read_error
 from frazil.stores.values import Pieces
 
 _PART: Final = 2**24  # bytes that are read at once
@@ -36,7 +36,6 @@ def _crc_of(pieces: Pieces, number: int) -> int:
             part = np.empty(min(_PART, length - at), np.uint8)
             row = np.array([[source, start + at, part.size]], np.int64)
             for _, code, text in _kernel.read_rows(files, buffers, row, part, np.array([0, part.size]), 1):
-                errno = text.split(" ", 1)[0] if code == _kernel.FAILED_IO else ""
-                raise StoreError(f"a chunk to be written cannot be read: {text}", errno=int(errno) if errno else None)
+                raise read_error(code, text, None)
             total = _kernel.crc32c(part, total)
     return total

@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
+from frazil.base.weak_references import renew_after_fork
 from frazil.errors import NotFoundError, ReadOnlyError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
@@ -71,7 +73,8 @@ class SessionState:
         another session, not committed"""
         self.files, self.extensions, self.options, self.forked = files, extensions, options, forked
         self.documents = files.documents(extensions) if documents is None else documents
-        self.lock = threading.RLock()
+        self.after_fork()
+        renew_after_fork(self)
         self.tip, self.ended = tip, False
         self.branches = Branches() if branches is None else branches
         self.state = self.renewals = 0
@@ -80,6 +83,10 @@ class SessionState:
         self.reads: ReadLog | None = None
         self.begin(base_id, base, ChangeSet(base.nodes) if changes is None else changes)
         self.forget_reads()
+
+    def after_fork(self) -> None:
+        """In the child: replaces the lock, which a thread of the parent may hold for ever."""
+        self.lock = threading.RLock()
 
     def begin(
         self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None
@@ -118,7 +125,7 @@ class SessionState:
 
     def restart_age(self) -> None:
         """Restarts the age of the session, as earlier files no longer count."""
-        self._since = time.time_ns(), time.monotonic_ns()
+        self._since = present()
         self.needs_check = False
 
     def include_age(self, other: SessionState) -> None:
@@ -127,12 +134,8 @@ class SessionState:
         self.needs_check |= other.needs_check
 
     def age(self) -> int:
-        """The largest possible age, in nanoseconds, of a file that only this session refers to. From two clocks of this machine: one may be set back, the other
-        may stop while the machine sleeps."""
-        if self.needs_check:
-            return _FOREVER_NS
-        wall, steady = self._since
-        return max(time.time_ns() - wall, time.monotonic_ns() - steady)
+        """The largest possible age, in nanoseconds, of a file that only this session refers to."""
+        return _FOREVER_NS if self.needs_check else largest_age(self._since)
 
     def require_writable(self) -> None:
         if self.ended:

@@ -211,22 +211,34 @@ class Transaction(SessionState):
             self._prepare(created, overwrite=overwrite)
             aside = self.fork(ChangeSet(self.base.nodes))
             change = aside.changes.add(created[absolute])
+        complete = False
         try:
             yield aside
             with self.lock:
                 self.require_writable()
-                groups = self._prepare(created, overwrite=overwrite)
-                self.state += 1
-                if self.changes.has(absolute):
-                    self._remove(absolute)
-                for group in groups.values():
+                for group in self._prepare(created, overwrite=overwrite).values():
                     self.changes.add(group)
-                self.changes.take(change, aside.changes)
+                self.changes.take_bytes(change, aside.changes)
                 self.include_age(aside)
+                complete = True
+                self._put(change)
         except BaseException:
-            aside.discard()
+            if complete:
+                self._put(change)  # what an interrupt left undone
+            else:
+                aside.discard()
             raise
         aside.written.sweep()
+
+    def _put(self, change: NodeChange) -> None:
+        """Gives a new node its path, in place of the nodes at and below it."""
+        path = change.node.path
+        with self.lock:
+            self.state += 1
+            if self.changes.key_at(path) != change.key:
+                replaced = self.changes.remove(path)
+                self.changes.put(change)
+                self.written.superseded(own_files(replaced))
 
     def move(self, path: str, to: str) -> None:
         source, target = "/" + path, "/" + to

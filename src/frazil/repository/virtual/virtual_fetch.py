@@ -21,6 +21,7 @@ from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
+from frazil.stores.transfer.content import read_error
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
 if TYPE_CHECKING:
@@ -274,7 +275,4 @@ def _read_error(location: str, code: int, text: str) -> StoreError | DataError:
     """The error for a row that the kernel cannot read."""
     if code != _kernel.FAILED_IO:
         return _changed(location, f"it changed while it was read ({text})")
-    number = text.split(" ", 1)[0]
-    return StoreError(
-        f"virtual chunks cannot be read: {text}", errno=int(number) if number.isdigit() else None, key=location
-    )
+    return read_error(code, text, location)

@@ -85,7 +85,7 @@ class CacheFolder:
     def read(self, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
         """Bytes that hold first to first + count of the value, and where they begin; None if the file is missing, or invalid: then it is removed."""
         try:
-            descriptor = os.open(self._path(entry), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = _open_to_read(self._path(entry))
         except OSError:
             return None
         try:
@@ -221,10 +221,15 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
 
 def _is_tagged(path: str) -> bool:
     try:
-        with open(f"{path}/{_TAG}", "rb") as stream:
+        with open(_open_to_read(f"{path}/{_TAG}"), "rb") as stream:
             return _TAG_CONTENT in stream.read(1024)
     except FileNotFoundError:
         return False
+
+
+def _open_to_read(path: str) -> int:
+    """Does not wait for a writer where a named pipe has taken the place of a file."""
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _write_tag(path: str) -> None:

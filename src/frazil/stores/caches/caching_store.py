@@ -287,8 +287,7 @@ class KeepingStore(WrappedStore):
             answer.parts[i] = Part(first, value)
             fit = not policy.compares or (version is not None and not answer.version_may_repeat[row])
             if takes and fit and policy.keeps(name, len(value)):
-                # a copy, so that no more bytes are held than are counted
-                additions.append(Addition(name, version, size, Part(first, bytes(value))))
+                additions.append(Addition(name, version, size, Part(first, value)))
         if missing:
             self._kept.drop(missing)
         if additions:

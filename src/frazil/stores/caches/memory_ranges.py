@@ -28,7 +28,7 @@ class Part(Record):
 
 
 class Addition(Record):
-    """A part to be kept, as a copy, of a value of `size` bytes."""
+    """A part to be kept of a value of `size` bytes."""
 
     key: str
     version: Version | None
@@ -159,10 +159,11 @@ class MemoryRanges:
         """Keeps parts of one value."""
         cached = self._objects.get(key)
         last: Part | None = None  # the part added last: most come in order
-        for _, version, size, part in additions:
-            nbytes = len(part.value)
+        for _, version, size, given in additions:
+            nbytes = len(given.value)
             if nbytes + len(key) > self.memory.limit:
                 continue
+            part = Part(given.start, bytes(given.value))  # a copy, so that no more bytes are held than are counted
             if cached is None or cached.version != version or cached.size != size:
                 self._forget(key)
                 cached, last = _Object(key, version, size), None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 
 from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
@@ -27,11 +29,14 @@ def folds_visibly(folder: int) -> bool | None:
 def folds_by_probe(folder: int) -> bool:
     """The same for a folder without names, by creating one. It is hidden from listings, in case a crash leaves it."""
     name = f".case-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
-    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder))
+    # a function in Python could be interrupted between the opening and its return
+    create = partial(os.open, mode=0o600, dir_fd=folder)
     try:
-        return bool(_is_found_swapped(name, folder))
+        with open(name, "xb", opener=create):
+            return bool(_is_found_swapped(name, folder))
     finally:
-        os.unlink(name, dir_fd=folder)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
 
 
 def folds_by_path(path: str) -> bool:

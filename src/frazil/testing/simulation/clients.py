@@ -78,7 +78,7 @@ class Program:
 
     def _is_old(self) -> bool:
         """Whether a collection may have removed objects that a session of this client needs."""
-        return self.ledger.collected and self.world.scheduler.now - self.since >= WAIT_NS
+        return self.ledger.collected and (self.world.drifts or self.world.scheduler.now - self.since >= WAIT_NS)
 
     def _token(self) -> str:
         self.made += 1

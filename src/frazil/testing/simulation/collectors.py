@@ -54,7 +54,9 @@ class Collector:
         scheduler.let_pass(random.choice(_PAUSES) * _MINUTE)
         scheduler.point()
         try:
-            if random.random() < 0.25:
+            if "check" in self.world.plan.tasks and random.random() < 0.3:
+                self._check(self.open())
+            elif random.random() < 0.25:
                 scheduler.note("expires")
                 self.open().expire(older_than=_END_OF_TIME, keep_last=random.randrange(1, 4))
             else:
@@ -64,6 +66,17 @@ class Collector:
             if error is self.client.death:
                 raise
             assert self.world.plan.faults, f"an error without a fault: {error!r}"
+
+    def _check(self, repository: Repository) -> None:
+        """Verifies or repairs the repository, in which nothing is damaged."""
+        if self.world.random.random() < 0.5:
+            self.world.scheduler.note("verifies")
+            found = repository.verify().problems
+            assert not found, f"a sound repository has problems: {found}"
+        else:
+            self.world.scheduler.note("repairs")
+            done = repository.repair()
+            assert not done.repaired, f"a sound repository was repaired: {done}"
 
 
 def watch(key: str, *, scheduler: Scheduler, ledger: Ledger) -> None:
@@ -85,7 +98,7 @@ def check_collected(world: World, repository: Repository) -> None:
     """Two collections, far enough apart, must leave no dead objects, and no lists; a collection before them removes files that killed clients left beside the
     objects."""
     world.calm = True
-    for hours in (8 * 24, 2, 2):
+    for hours in (12 * 24, 2, 2):
         world.scheduler.let_pass(hours * 60 * _MINUTE)
         repository.garbage_collect(wait=WAIT)
     remaining = dead_objects(repository, world.medium.values)

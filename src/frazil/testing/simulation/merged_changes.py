@@ -5,7 +5,7 @@ remains of two sides after a solver solved their conflicts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -60,13 +60,38 @@ def _merged_along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]
 
 
 def merged(side: Side, theirs: State) -> Iterator[dict[str, Node]]:
-    """The possible results of a side on another state, if nothing conflicts: one, or several if an array was both appended to and resized."""
-    unclear = sorted(side.appended & side.resized)
-    for choice in product((True, False), repeat=len(unclear)):
-        appended = (side.appended - side.resized) | {uid for uid, adds in zip(unclear, choice, strict=True) if adds}
-        state = _merged(side, theirs, appended)
-        if state is not None:
-            yield state
+    """The possible results of a side on another state, if nothing conflicts: one, or several if an array was both appended to and resized, or if a node was
+    made again as it was."""
+    twins = _twins(side.base, theirs)
+    for own in [side, _renamed(side, twins)] if twins else [side]:
+        unclear = sorted(own.appended & own.resized)
+        for choice in product((True, False), repeat=len(unclear)):
+            appended = (own.appended - own.resized) | {uid for uid, adds in zip(unclear, choice, strict=True) if adds}
+            state = _merged(own, theirs, appended)
+            if state is not None:
+                yield state
+
+
+def _twins(base: State, theirs: State) -> dict[Uid, Uid]:
+    """Nodes that the other side lost in a reset, and made again with the same content at the same path, by their former uids: in the files of a repository they
+    may be equal to the former ones."""
+    former, present = {node.uid for node in base.values()}, {node.uid for node in theirs.values()}
+    pairs = [(base[path], node) for path, node in theirs.items() if path in base and node.uid not in former]
+    return {
+        was.uid: now.uid
+        for was, now in pairs
+        if was.uid not in present and was.attributes == now.attributes and _same(was.values, now.values)
+    }
+
+
+def _renamed(side: Side, twins: Mapping[Uid, Uid]) -> Side:
+    """The side with other uids of some nodes."""
+    base, state = (
+        {path: node._replace(uid=twins.get(node.uid, node.uid)) for path, node in hierarchy.items()}
+        for hierarchy in (side.base, side.state)
+    )
+    changed = [frozenset(twins.get(uid, uid) for uid in uids) for uids in (side.appended, side.resized)]
+    return Side(base, state, *changed)
 
 
 def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, Node] | None:

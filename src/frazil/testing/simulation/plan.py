@@ -51,12 +51,16 @@ TASKS: Final[Mapping[str, int]] = {  # tasks of clients, with their relative fre
     "solve": 0,  # a rebase whose conflicts are solved
     "collect": 0,  # two more clients collect garbage and expire snapshots, and hours pass
     "rescue": 1,  # points branches other than main, and tags, to snapshots that may be condemned, and commits to such branches
+    "check": 0,  # collectors also verify and repair
+    "drift": 0,  # clocks jump by up to days, also that of the store, and late operations take up to days
 }
 _LATER: Final = (
     "reset",
     "solve",
     "collect",
     "rescue",
+    "check",
+    "drift",
 )  # decided last, so that older seeds without them keep their meaning
 _OTHER_FORMAT: Final = 10  # one of this many seeds uses the second format
 _CLIENT_TASKS: Final = 5  # tasks of a client

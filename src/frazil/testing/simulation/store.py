@@ -47,6 +47,14 @@ _RESULTS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of 
     "crash": ("not", "now", "late", "unsynced"),
 }
 _SKEW: Final = 600_000_000_000  # nanoseconds by which the clock of a medium may be ahead
+_HOUR: Final = 3_600_000_000_000  # nanoseconds
+# of runs with drift, in nanoseconds. A jump and a delay together are shorter than the seven days after which a collection no longer waits for a request
+_OFFSETS: Final = tuple(round(hours * _HOUR) for hours in (-30, -2, -0.4, 0, 0, 0.02, 0.4, 2, 30))
+_PAUSES: Final = tuple(round(hours * _HOUR) for hours in (0.05, 0.6, 1.1))
+_DELAYS: Final = tuple(round(hours * _HOUR) for hours in (0, 0.02, 0.5, 1.1, 3, 24))
+_LONGEST: Final = 48 * _HOUR
+_RESOLUTION: Final = 2_000_000_000
+_JUMP_PROBABILITY: Final = 0.01  # at a point
 _STALL_PROBABILITY: Final = 0.05  # probability at an operation
 _WRITE: Final = 4  # how many times more likely faults are at conditional writes, because commits use them
 
@@ -55,20 +63,23 @@ class World:
     """The shared state of all clients of a simulation: the medium, the scheduler, and the faults.
 
     faults  of the plan, those that this medium has
-    sent    failed writes that may still arrive: a key and the write"""
+    sent    failed writes that may still arrive
+    drifts  clocks jump, and late writes take up to days"""
 
     def __init__(self, medium: Medium, scheduler: Scheduler, plan: Plan) -> None:
         self.medium, self.scheduler, self.plan = medium, scheduler, plan
         no: Fault = "unsynced" if medium.late else "late"
         self.faults = tuple(fault for fault in plan.faults if fault != no)
-        self.sent: list[tuple[str, Callable[[], object]]] = []
+        self.sent: list[_Sent] = []
+        self.drifts = "drift" in plan.tasks
         self.calm = False  # no more faults
         self.crashed = False
         self.collectors = 0  # collectors that are running
         self.collections = 0  # collections that they made, or tried to make
-        scheduler.at_point = self._deliver
-        skew = Random(f"medium {plan.seed}").randrange(-_SKEW, _SKEW)
-        medium.clock = lambda: EPOCH + skew + scheduler.now
+        scheduler.at_point = self._at_point
+        self._skew = Random(f"medium {plan.seed}").randrange(-_SKEW, _SKEW)
+        self._jumps = Random(f"jumps {plan.seed}")
+        medium.clock = self._medium_time
 
     @property
     def random(self) -> Random:
@@ -91,14 +102,39 @@ class World:
             self.scheduler.note("stands still")
             self.scheduler.wait(lambda: self.collections >= until or not self.collectors)
 
-    def _deliver(self) -> None:
-        if self.sent and self.random.random() < 0.1:
-            self.arrive(self.random.randrange(len(self.sent)))
+    def _medium_time(self) -> int:
+        now = EPOCH + self._skew + self.scheduler.now
+        return now // _RESOLUTION * _RESOLUTION if self.drifts else now
+
+    def _at_point(self) -> None:
+        if self.drifts and not self.calm:
+            self._jump()
+        now = self.scheduler.now
+        arrived = [number for number, sent in enumerate(self.sent) if sent.due <= now]
+        if arrived and self.random.random() < 0.1:
+            self.arrive(self.random.choice(arrived))
+
+    def _jump(self) -> None:
+        """Lets the clock of the store or of a client jump, or some time pass."""
+        draw, task = self._jumps.random(), self.scheduler.current()
+        if draw < _JUMP_PROBABILITY:
+            self._skew = self._jumps.choice(_OFFSETS)
+            self.scheduler.note(f"the clock of the store is now {self._skew / _HOUR:.1f} hours ahead")
+        elif draw < 2 * _JUMP_PROBABILITY and task is not None:
+            task.client.skew = self._jumps.choice(_OFFSETS)
+            self.scheduler.note(f"its clock is now {task.client.skew / _HOUR:.1f} hours ahead")
+        elif draw < 3 * _JUMP_PROBABILITY:
+            self.scheduler.let_pass(self._jumps.choice(_PAUSES))
+
+    def send(self, key: str, action: Callable[[], object]) -> None:
+        """Lets a write arrive later."""
+        self.sent.append(_Sent(key, action, self.scheduler.now + (self._jumps.choice(_DELAYS) if self.drifts else 0)))
 
     def arrive(self, number: int) -> None:
-        """Does a write that was under way."""
-        key, action = self.sent.pop(number)
-        self.scheduler.note(f"arrives late: {key}: {action()!r}")
+        """Does a write that was under way, unless it was that for longer than a request can be."""
+        sent = self.sent.pop(number)
+        if self.scheduler.now - sent.due < _LONGEST:
+            self.scheduler.note(f"arrives late: {sent.key}: {sent.action()!r}")
 
     def finish_writes(self) -> None:
         """Does each write that is under way, or drops it for ever."""
@@ -114,6 +150,14 @@ class World:
         self.crashed = True
         for task in self.scheduler.tasks:
             task.client.die()
+
+
+class _Sent(Record):
+    """A write that is under way. due: the simulated time before which it does not arrive"""
+
+    key: str
+    action: Callable[[], object]
+    due: int
 
 
 class _Write(Record):
@@ -273,7 +317,7 @@ class SimulatedStore(Store):
             if effect in ("now", "unsynced"):
                 self._run_write(write, sync=effect == "now")
             elif effect == "late" and world.medium.late:
-                world.sent.append((write.key, write.action))
+                world.send(write.key, write.action)
             world.scheduler.note(f"  {write.key} happens: {effect}")
 
     def _error(self, fault: Fault, names: Sequence[str]) -> BaseException:

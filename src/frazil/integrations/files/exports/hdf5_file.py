@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
@@ -18,7 +18,6 @@ from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
-from frazil.operations.array_source import with_limit
 from frazil.operations.slabs import element_nbytes, plan_slabs, read_slabs
 
 _LEVEL: Final = 4  # of deflate

@@ -56,16 +56,16 @@ class StoredValues(Record):
 def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) -> StoredValues:
     """The stored form of an array. Raises InvalidInputError for a data type that the format does not have, and for attributes that contradict the stored
     form."""
-    dtype = array.dtype
+    dtype, unwritten = array.dtype, array.metadata.fill_value.scalar
     found = None
     if _is_text(array):
         found = StoredValues(h5py.string_dtype(), None, {}, True, dtype)
     elif dtype.kind in "mM":
-        found = _times(dtype, array.fill_value)
+        found = _times(dtype, unwritten)
     elif _is_plain(dtype, "biufS" if netcdf else "biufcSV"):
         # NetCDF has neither booleans nor floats of two bytes
         stored = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
-        fill = None if dtype.kind == "S" else array.fill_value.astype(stored)
+        fill = None if dtype.kind == "S" else unwritten.astype(stored)
         found = StoredValues(stored, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
     if found is None:
         raise InvalidInputError(

@@ -11,12 +11,11 @@ from typing import IO, Final
 
 import numpy as np
 
-from frazil.array.array import Array
+from frazil.array.array import Array, with_limit
 from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.tiff.series import load_tifffile
-from frazil.operations.array_source import with_limit
 from frazil.operations.npy_file import write_npy
 from frazil.operations.window import window
 
