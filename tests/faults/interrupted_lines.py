@@ -52,8 +52,11 @@ class Interrupts:
     def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
         start, leaves, returns = _places(frame.f_code)
         offset = frame.f_lasti
-        happens = {"call": offset == start, "line": offset not in leaves, "return": offset in returns}
-        if happens.get(event):
+        if (
+            (event == "line" and offset not in leaves)
+            or (event == "call" and offset == start)
+            or (event == "return" and offset in returns)
+        ):
             self.seen.append((frame.f_code.co_filename, frame.f_lineno))
             if len(self.seen) - 1 == self.at:
                 raise self.error

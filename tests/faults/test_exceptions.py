@@ -24,8 +24,8 @@ CHUNK = 600  # bytes: too large for a manifest
 
 
 @cache
-def two_commits() -> dict[str, bytes]:
-    """The objects of the repository at the start of each Scene."""
+def two_commits() -> tuple[dict[str, bytes], list[str]]:
+    """The objects and the history of the repository at the start of each Scene."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, chunk_packing="off")
     with repo.transaction(message="first") as root:
@@ -33,7 +33,7 @@ def two_commits() -> dict[str, bytes]:
         root.create_array("b", shape=(2,), dtype="i4", chunks=(2,))[...] = 7
     with repo.transaction(message="second") as root:
         root["b"][...] = 8
-    return {key: store.get(key) or b"" for key in store.list()}
+    return {key: store.get(key) or b"" for key in store.list()}, [commit.id for commit in repo.history()]
 
 
 class Scene:
@@ -42,10 +42,12 @@ class Scene:
 
     def __init__(self, *, rival: bool = False) -> None:
         self.store = InterruptingStore(MemoryStore())
-        for key, value in two_commits().items():
+        self.before, history = two_commits()
+        for key, value in self.before.items():
             self.store.set(key, value)
         self.repo = frazil.Repository.open(self.store, chunk_packing="off")
-        self.first = [commit.id for commit in self.repo.history()][1]
+        self.first = history[1]
+        self.checked = {*history}
         self.session = self.repo.writable_session()
         self.fork = self.session.fork()
         self.rival = rival
@@ -64,10 +66,15 @@ class Scene:
         return frazil.Repository.open(self.store.inner)
 
     def check(self, *, committed: bool) -> int:
-        """All snapshots can be read and are whole. Returns how often the commit is there."""
+        """All snapshots can be read and are whole: new ones are read, the objects of the others are unchanged. Returns how often the commit is there."""
+        for key, value in self.before.items():
+            assert self.store.inner.get(key) == value or key.startswith("refs/"), key
         repo = self.observer()
         history = list(repo.history())
-        for commit in history[:-1]:
+        for commit in history:
+            if commit.id in self.checked:
+                continue
+            self.checked.add(commit.id)
             root = repo.readonly_session(snapshot=commit.id).root
             values = np.asarray(root["a"][...])  # type: ignore[index]
             assert set(values.tolist()) in ({1}, {2}), "each commit is whole"

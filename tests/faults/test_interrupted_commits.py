@@ -4,6 +4,7 @@ snapshots, an acknowledged commit stays, and files of a lost race are removed.""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -79,13 +80,22 @@ def fill(root: frazil.Group, value: int) -> None:
     root.attrs["value"] = value
 
 
-def begin() -> MemoryStore:
+@cache
+def first_commit() -> dict[str, bytes]:
+    """The objects of the repository at the start of each case."""
     store = MemoryStore()
     with frazil.Repository.create(store).transaction(message="first") as root:
-        root.create_array("large", shape=(2 * LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
+        root.create_array("large", shape=(LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
         root.create_array("small", shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])
         root.create_array("other", shape=(4,), dtype="u1", chunks=(4,))
         fill(root, 1)
+    return {key: store.get(key) or b"" for key in store.list()}
+
+
+def begin() -> MemoryStore:
+    store = MemoryStore()
+    for key, value in first_commit().items():
+        store.set(key, value)
     return store
 
 
@@ -234,7 +244,7 @@ def test_lost_races_leave_nothing(way: str, packing: str) -> None:
     store = Overtaken()
     repo = frazil.Repository.create(store, chunk_packing=packing)
     with repo.transaction(message="first") as root:
-        root.create_array("large", shape=(2 * LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
+        root.create_array("large", shape=(LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
         root.create_array("small", shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])
     before = len(store.list())
     store.armed = way != "stale"

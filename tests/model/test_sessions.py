@@ -7,7 +7,7 @@ import pytest
 from tests.model.programs import program, shrunk
 from tests.model.sessions import Run, fails
 
-RUNS = 150  # of `make test`
+RUNS = 100  # of `make test`
 MANY = 10_000  # of `make campaign`
 BATCH = 25
 MANY_BATCH = 200

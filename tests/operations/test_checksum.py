@@ -22,7 +22,7 @@ from frazil.stores import MemoryStore
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
-SEA = RNG.normal(size=(70, 90, 40)).astype(np.float32)
+SEA = RNG.normal(size=(35, 50, 40)).astype(np.float32)
 
 
 def by_definition(values: np.ndarray) -> str:
@@ -90,7 +90,7 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("limit", [1, 30000, 10**6])
+@pytest.mark.parametrize("limit", [1, 30000, 250_000])
 @pytest.mark.parametrize("how", STORED)
 def test_the_same_however_it_is_stored(how: str, limit: int) -> None:
     store = MemoryStore()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from dask.base import tokenize
 from numpy.typing import NDArray
+from tests.integrations.clusters import local_cluster
 from tests.servers.buckets import S3
 
 import frazil
@@ -33,13 +34,7 @@ LAYOUT: dict[str, Any] = {"shape": (60, 40), "dtype": "i8", "chunks": (5, 5), "s
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[distributed.Client]:
-    with (
-        distributed.LocalCluster(
-            processes=True, n_workers=2, threads_per_worker=2, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        cluster.scheduler.allowed_failures = 1  # a task that kills more workers is given up
+    with local_cluster(threads=2) as client:
         yield client
 
 
@@ -146,7 +141,9 @@ def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatc
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     client.wait_for_workers(2, timeout=120)  # workers that were killed before may not be back yet
-    client.run(set_environment, variables)  # a replacement worker has the environment of this process
+    client.run(set_environment, variables)
+    for nanny in client.cluster.workers.values():  # which starts the next worker
+        nanny.env.update(variables)
     repo = frazil.Repository.create(s3.url(prefix="sea.repo"))
     x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))
     with repo.transaction(message="a cluster") as root:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from numpy.typing import NDArray
+from tests.integrations.clusters import local_cluster
 
 import frazil
 import frazil.xarray
@@ -26,13 +27,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[distributed.Client]:
-    with (
-        distributed.LocalCluster(
-            processes=True, n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        cluster.scheduler.allowed_failures = 1  # a task that kills more workers is given up
+    with local_cluster(threads=1) as client:
         yield client
 
 

@@ -90,9 +90,12 @@ def test_readers_see_whole_values_while_files_are_replaced(tmp_path: Path) -> No
     assert folder.names() == {"key"}
 
 
-def test_concurrent_processes_and_threads_lose_no_update(tmp_path: Path) -> None:
-    processes, threads, times = 8, 16, 4
-
+@pytest.mark.parametrize(
+    ("processes", "threads", "times"), [(4, 8, 8), pytest.param(8, 16, 4, marks=pytest.mark.campaign)]
+)
+def test_concurrent_processes_and_threads_lose_no_update(
+    processes: int, threads: int, times: int, tmp_path: Path
+) -> None:
     def count() -> None:
         store = LocalStore(tmp_path)
         run_threads([lambda: [store.update("counter", add_one) for _ in range(times)]] * threads)

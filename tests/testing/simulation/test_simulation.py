@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 import pytest
 from tests.testing.simulation.seeds import KINDS, SEEDS, plain
@@ -33,7 +34,7 @@ def test_clients_of_one_repository(first: int) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("first", range(SEEDS, MANY, MANY_BATCH))
+@pytest.mark.parametrize("first", range(0, MANY, MANY_BATCH))
 def test_many_clients_of_one_repository(first: int) -> None:
     run_all(range(first, min(first + MANY_BATCH, MANY)))
 
@@ -42,7 +43,7 @@ def test_many_clients_of_one_repository(first: int) -> None:
 
 
 def test_equal_seeds_give_equal_runs() -> None:
-    for seed in range(20):
+    for seed in range(2, 10):  # in both formats
         first, again = (Simulation(seed).run() for _ in range(2))
         assert first == again
     assert first.trace != Simulation(21).run().trace
@@ -84,8 +85,8 @@ def test_every_kind_of_request_is_made() -> None:
     """In both formats."""
     traces = ["\n".join(Simulation(seed).run().trace) for seed in KINDS]
     second = [trace for trace in traces if "put state" in trace]
-    assert len(second) == 40
-    assert sum("answered" in trace for trace in traces) > 1
+    assert len(second) > 10
+    assert any("answered" in trace for trace in traces)
     for what in ("reset from", "by two threads", "in a fork", "in run"):
         assert sum(what in trace for trace in second) > 1, what
 
@@ -114,28 +115,25 @@ class Forgetful(WrappedStore):
         return answers
 
 
-def failures(make: Callable[[int], Simulation], seeds: range) -> list[str]:
-    found = []
+def failures(make: Callable[[int], Simulation], seeds: range) -> Iterator[str]:
     for seed in seeds:
         try:
             make(seed).run()
         except AssertionError as error:
-            found.append(str(error))
-    return found
+            yield str(error)
 
 
 @pytest.mark.parametrize("broken", [Unconditional, Forgetful])
 def test_a_broken_store_is_found(broken: Callable[[Store], Store]) -> None:
-    found = failures(partial(Simulation, wrap=broken), range(30))
-    assert len(found) > 3
+    found = list(islice(failures(partial(Simulation, wrap=broken), range(30)), 4))
+    assert len(found) == 4
     assert "seed " in found[0]
     assert f"python -m frazil.testing.simulation {found[0].partition('seed ')[2].partition(':')[0]}" in found[0]
 
 
 def test_a_disk_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Disk, "sync", lambda *_: None)
-    found = failures(partial(Simulation, kind="disk"), range(60))
-    assert found
+    assert any(failures(partial(Simulation, kind="disk"), range(60)))
 
 
 def test_excluded_parts_must_exist() -> None:
