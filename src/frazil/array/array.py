@@ -385,7 +385,9 @@ class Array(ZarrArray):
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             if expected not in (None, stored.shape):
-                raise ConflictError("others changed the shape of the array", path=self.path or "/")
+                raise ConflictError(
+                    "others changed the shape of the array", path=self.path or "/", hint="open it again"
+                )
             found[:] = [stored.shape]
             new = stored.with_shape(lengths)
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))

@@ -214,6 +214,23 @@ def test_new_arrays_of_a_session_do_not_stay_in_memory() -> None:
         assert session._transaction.changes.pending.nbytes <= 100_000
 
 
+def test_an_array_that_makes_a_session_too_large_for_memory_keeps_the_old_one_if_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StoreError("the disk is full")
+
+    repo = frazil.Repository.create(MemoryStore(), runtime=Runtime(bytes_in_flight=20_000))
+    session = repo.writable_session()
+    session.root.create_array("x", data=VALUES, chunks=(60, 50), codecs=[])
+    before = session.diff()
+    monkeypatch.setattr("frazil.repository.session.session_state.store_pending", fails)
+    with pytest.raises(StoreError, match="full"):
+        session.root.create_array("x", data=VALUES + 1, chunks=(60, 50), codecs=[], overwrite=True)
+    assert session.diff() == before
+    np.testing.assert_array_equal(opened(session.root, "x")[...], VALUES)
+
+
 def test_a_commit_while_an_array_is_filled_makes_the_session_look_for_its_files() -> None:
     """A collection may have held the branch before that commit, which forgets it."""
     repo = frazil.Repository.create(MemoryStore())
@@ -322,7 +339,7 @@ def test_blocks_are_joined_in_memory_that_is_used_again() -> None:
     blocks = [np.full((1, 3), 1, "i2"), np.full((2, 3), 2, "i4"), np.full((5, 3), 3, "i2")]
     found = [
         (box[0].start, values, values.tolist())
-        for box, values in data_source(iter(blocks)).parts((8, 3), (2, 3), (2, 3), 6)
+        for box, values in data_source(iter(blocks)).parts((8, 3), (2, 3), (2, 3), np.dtype("i4"), 6)
     ]
     assert [(start, rows) for start, _, rows in found] == [
         (0, [[1] * 3, [2] * 3]),
@@ -334,19 +351,29 @@ def test_blocks_are_joined_in_memory_that_is_used_again() -> None:
     assert np.shares_memory(found[2][1], blocks[2]), "not copied"
 
 
-def test_blocks_of_another_type_change_no_later_ones() -> None:
-    """Both as float64 would be wrong: 2**53 + 1 has no such number."""
-    large = np.array([2**53 + 1])
-    blocks = [np.array([1]), np.array([2.0]), *[large] * 4]
-    array = frazil.create_array(
-        MemoryStore(), shape=6, dtype="i8", chunks=2, data=iter(blocks), runtime=Runtime(bytes_in_flight=1)
-    )
-    assert array[...].tolist() == [1, 2, *large.tolist() * 4]
+@pytest.mark.parametrize(
+    ("dtype", "blocks"),
+    [
+        ("i8", [np.array([1]), np.array([2.0]), np.array([2**53 + 1]), np.array([2**53 + 1])]),
+        ("i8", [np.array([2**63 - 1]), np.array([5], "u8")]),
+        ("M8[s]", [np.array(["5000-01-01"], "M8[D]"), np.array(["2000-01-01"], "M8[ns]")]),
+    ],
+)
+def test_blocks_of_several_types(dtype: str, blocks: list[np.ndarray]) -> None:
+    """Each becomes the type of the array: the type that all have in common (float64, nanoseconds) has not all values."""
+    array = frazil.create_array(MemoryStore(), shape=len(blocks), dtype=dtype, chunks=2, data=iter(blocks))
+    assert array[...].tolist() == [block.astype(dtype).tolist()[0] for block in blocks]
+
+
+def test_a_block_of_no_fitting_type() -> None:
+    blocks = [np.array([1]), np.array(["x"])]
+    with pytest.raises(InvalidInputError, match="cannot be turned into"):
+        frazil.create_array(MemoryStore(), shape=2, dtype="i8", chunks=2, data=iter(blocks))
 
 
 def test_chunks_that_are_longer_than_the_array_need_no_more_memory() -> None:
     blocks = (np.full((1, 360), number, "i1") for number in range(2))
-    parts = data_source(blocks).parts((2, 360), (10**15, 1), (10**15, 1), 1)
+    parts = data_source(blocks).parts((2, 360), (10**15, 1), (10**15, 1), np.dtype("i1"), 1)
     assert [values[:, 0].tolist() for _, values in parts] == [[0, 1]]
 
 

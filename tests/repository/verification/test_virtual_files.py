@@ -50,7 +50,7 @@ def test_files_that_changed(tmp_path: Path) -> None:
     assert "prefixes" in closed.verify(virtual=True).problems[0].text
 
 
-@pytest.mark.parametrize("state", ["not allowed", "missing", "changed"])
+@pytest.mark.parametrize("state", ["not allowed", "missing", "changed", "link"])
 def test_no_repair_gives_up_virtual_chunks_that_are_out_of_reach(state: str, tmp_path: Path) -> None:
     """A user who forgot a prefix, or whose disk is not mounted, would lose the references; the other chunks of the array are decoded all the same."""
     store, file = MemoryStore(), tmp_path / "values"
@@ -65,6 +65,9 @@ def test_no_repair_gives_up_virtual_chunks_that_are_out_of_reach(state: str, tmp
         file.unlink()
     elif state == "changed":
         file.write_bytes(b"x" * 65)
+    elif state == "link":  # out of the folder
+        file.rename(tmp_path.parent / f"{tmp_path.name}-target")
+        file.symlink_to(tmp_path.parent / f"{tmp_path.name}-target")
     again = frazil.Repository.open(store, virtual_prefixes=[] if state == "not allowed" else [prefix])
     before = {key: store.get(key) for key in store.list()}
     found = again.verify(decode=True)

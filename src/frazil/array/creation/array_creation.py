@@ -110,7 +110,7 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
 def _boxes(array: Array, source: DataSource, most_bytes: int) -> Iterator[tuple[Box, ArrayLike]]:
     """The boxes of the data, of which the first has been read."""
     most = most_bytes // max(1, array.dtype.itemsize)
-    boxes = source.parts(array.shape, array.shards or array.chunks, array.chunks, most)
+    boxes = source.parts(array.shape, array.shards or array.chunks, array.chunks, array.dtype, most)
     first = list(islice(boxes, 1))
     return chain((first.pop() for _ in range(len(first))), boxes)  # popped, so that it is not held to the end
 

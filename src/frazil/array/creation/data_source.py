@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.array.interface.indexer import as_values
 from frazil.array.interface.lazy_view import LazyView
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
@@ -49,9 +50,14 @@ class DataSource(Record):
     dtype: object
 
     def parts(
-        self, shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int
+        self,
+        shape: tuple[int, ...],
+        parts: Sequence[int],
+        chunks: Sequence[int],
+        dtype: np.dtype[np.generic],
+        most: int,
     ) -> Iterator[tuple[Box, ArrayLike]]:
-        """Boxes of an array of this shape and their values.
+        """Boxes of an array of this shape and dtype, and their values.
 
         parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, which has at least a shard (an inner
                chunk, for blocks)
@@ -63,7 +69,7 @@ class DataSource(Record):
                 yield box, np.asarray(self.sliced[box])
         else:
             assert self.blocks is not None, "one of them is given"
-            yield from _rows(self.blocks, shape, _row_count(shape, parts, chunks, most))
+            yield from _rows(self.blocks, shape, dtype, _row_count(shape, parts, chunks, most))
 
 
 def data_source(data: object) -> DataSource:
@@ -153,9 +159,11 @@ def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[in
     return max(extent, fits // extent * extent)
 
 
-def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
+def _rows(
+    blocks: Iterator[object], shape: tuple[int, ...], dtype: np.dtype[np.generic], count: int
+) -> Iterator[tuple[Box, ArrayLike]]:
     """Blocks joined to `count` rows; the last ones may be fewer."""
-    waiting: Values | None = None  # memory for `count` rows, which is used again, as producers of blocks may do
+    waiting: Values | None = None  # memory for `count` rows, reused for each box
     rows = begun = 0
     inner = tuple(slice(0, length) for length in shape[1:])
 
@@ -170,12 +178,9 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
             taken = min(count - rows, len(block))
             values = block
             if taken < count:
-                if waiting is None or (not rows and waiting.dtype != block.dtype):
-                    waiting = np.empty((min(count, shape[0]), *shape[1:]), block.dtype)
-                elif (wide := np.result_type(waiting, block)) != waiting.dtype:
-                    narrow, waiting = waiting, np.empty(waiting.shape, wide)
-                    waiting[:rows] = narrow[:rows]
-                waiting[rows : rows + taken] = block[:taken]
+                if waiting is None:
+                    waiting = np.empty((min(count, shape[0]), *shape[1:]), dtype)
+                waiting[rows : rows + taken] = as_values(block[:taken], dtype, "data")
                 values = waiting
             rows, block = rows + taken, block[taken:]
             if rows == count:

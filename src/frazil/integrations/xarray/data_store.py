@@ -170,13 +170,14 @@ class FrazilDataStore(AbstractDataStore):
         for plan in self._plans:
             array = created[plan.name] if plan.existing is None else plan.existing
             if plan.shape is not None:
-                self._grown.append((array, array.shape, plan.shape))
-                array.resize(plan.shape)
+                before = array.shape
+                array._resize(plan.shape, expected=before)
+                self._grown.append((array, before, plan.shape))
             writer.add(plan.data, array, plan.region)
 
     def undo(self, group: Group) -> None:
-        """Gives arrays that `make` grew their lengths again, unless others changed them meanwhile, and removes those that it created in a session, as elements could
-        not be written. Elsewhere new arrays stay: another process may have replaced them."""
+        """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, and removes those that it
+        created in a session. Elsewhere new arrays stay: another process may have replaced them."""
         for array, before, grown in reversed(self._grown):
             with suppress(FrazilError):
                 array._resize(before, expected=grown)

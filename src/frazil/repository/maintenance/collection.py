@@ -120,7 +120,7 @@ class _Run:
     def check_claim(self) -> None:
         """Refuses to continue if the process was suspended for so long, as on a sleeping machine, that other processes ignore its file."""
         if largest_age(self._began) > _LIFE // 2:
-            raise StoreError("the collection was suspended for days", done=False, hint="collect again")
+            raise StoreError("the collection took days, or was suspended", done=False, hint="collect again")
 
 
 def _removal_may_follow(files: RepositoryFormat, error: BaseException) -> bool:

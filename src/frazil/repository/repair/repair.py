@@ -124,6 +124,7 @@ class _Run:
         self.repaired: list[Entry] = []
         self.lost: list[Entry] = []
         self.writes = False
+        self._kept: list[Tip] = []  # lost tips that are in the report
         self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
         self._repairs: dict[
             ObjectId, ObjectId
@@ -187,10 +188,14 @@ class _Run:
         with suppress(*UNREADABLE):  # reported: the record, or the newest file of a branch
             tips = lost_tips(self._files)
             unread = [tip for tip in tips if self._snapshot(tip.snapshot) is None]
+            new = [tip for tip in tips if tip not in self._kept]
+            self._kept += new
             self.lost += [
-                Entry("branch", f"{lost_text(tip)}, which cannot be read", f"branch {tip.branch}") for tip in unread
+                Entry("branch", f"{lost_text(tip)}, which cannot be read", f"branch {tip.branch}")
+                for tip in new
+                if tip in unread
             ]
-            for tip in [tip for tip in tips if tip not in unread]:
+            for tip in [tip for tip in new if tip not in unread]:
                 name = self._make_branch(branch_name(tip.branch, "found"), tip.snapshot)
                 text = (
                     f"{lost_text(tip)}. The branch {name} begins there; if this is the loss, reset {tip.branch} to it"

@@ -194,10 +194,14 @@ class SessionState:
                 self.reads.chunks(path, coordinates)
 
     def chunks_added(self) -> None:
-        """Writes pending chunks to files if they are too large for memory."""
+        """Writes pending chunks to files if they are too large for memory. Raises StoreError."""
         self.state += 1
+        self.make_room(0)
+
+    def make_room(self, nbytes: int) -> None:
+        """The same, if they would be with this many bytes more."""
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
-        if self.changes.pending.nbytes > limit:
+        if self.changes.pending.nbytes + nbytes > limit:
             store_pending(
                 self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2
             )

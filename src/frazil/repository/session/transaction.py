@@ -217,16 +217,16 @@ class Transaction(SessionState):
             yield aside
             with self.lock:
                 self.require_writable()
-                for group in self._prepare(created, overwrite=overwrite).values():
+                groups = self._prepare(created, overwrite=overwrite)
+                self.make_room(aside.changes.pending.nbytes)
+                for group in groups.values():
                     self.changes.add(group)
                 self.changes.take_bytes(change, aside.changes)
                 self.include_age(aside)
-                self.needs_check |= (
-                    self.tip is not tip
-                )  # a collection may have held the branch before a commit meanwhile
+                # a collection may have held the branch before a commit of this session
+                self.needs_check |= self.tip is not tip
                 complete = True
                 self._put(change)
-                self.chunks_added()
         except BaseException:
             if complete:
                 self._put(change)  # what an interrupt left undone

@@ -3,10 +3,12 @@ none is read."""
 
 from __future__ import annotations
 
+from errno import ELOOP
+
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.errors import InvalidInputError
+from frazil.errors import AccessError, InvalidInputError, StoreError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.virtual.file_checks import plain_location, what_differs
@@ -55,7 +57,19 @@ class VirtualFiles:
                     new.append(location)
                 except InvalidInputError as error:
                     self._states[location] = error.message
-        states = self._containers.look_up(new) if new else {}
-        self._states |= {location: states.get(location, "it is not there") for location in new}
         if new:
+            self._states |= self._states_of(new)
             self._progress("virtual files asked for", len(new))
+
+    def _states_of(self, locations: list[str]) -> dict[str, FileCheck | str]:
+        """A batch with a file that may not be read is looked up in two halves."""
+        try:
+            found = self._containers.look_up(locations)
+        except StoreError as error:
+            if not isinstance(error, AccessError) and error.errno != ELOOP:
+                raise
+            if len(locations) == 1:
+                return {locations[0]: error.message}
+            middle = len(locations) // 2
+            return self._states_of(locations[:middle]) | self._states_of(locations[middle:])
+        return {location: found.get(location, "it is not there") for location in locations}

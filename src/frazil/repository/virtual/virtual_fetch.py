@@ -206,7 +206,7 @@ def _unreadable(part: _Part, locations: Sequence[str], error: StoreError) -> Sto
     hint = error.hint
     if error.errno == errno.ELOOP:
         hint = "allow the folder of the link's target, and refer to the file there"
-    return StoreError(
+    return type(error)(
         f"virtual chunks cannot be read: {error.message}",
         errno=error.errno,
         key=error.key if name is None else locations[name],
