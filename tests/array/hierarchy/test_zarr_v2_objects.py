@@ -122,7 +122,7 @@ def test_msgpack2_refuses_larger_integers(number: int) -> None:
 )
 def test_fill_values(filters: list[object], fill: object, found: object) -> None:
     array = frazil.open_array(stored(filters, fill_value=fill), "r+", path="x")
-    assert array.fill_value == found
+    assert array.fill_value == (None if fill is None else found)
     assert array[...].tolist() == [found, found]
     value: object = "new" if isinstance(found, str) or filters[0] == {"id": "json2"} else b"new"
     array[1:] = objects(value)
