@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
 
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import MetadataError
+from frazil.metadata.model import GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.v3.documents import emit_node, parse_node
@@ -32,6 +34,26 @@ def test_the_result_cache_is_bounded() -> None:
     for at, part in enumerate(parts):
         assert cache.get_or_make(part, lambda at=at: [at], list) == [at]  # type: ignore[misc]
     assert len(cache._results) <= 256
+
+
+def test_the_bytes_of_cached_documents_are_bounded() -> None:
+    cache = ResultCache()
+    for at in range(10):
+        cache.put(bytes([at]) * 2**19, at)
+        assert cache.get(bytes([at]) * 2**19, int) == at
+    cache.put(bytes(2**20 + 1), 0)
+    assert 1 <= len(cache._results) <= 4
+
+
+def test_a_group_with_many_documents_is_parsed_once() -> None:
+    nodes = {f"node {at}": {"zarr_format": 3, "node_type": "group"} for at in range(1000)}
+    members = {"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline", "metadata": nodes}}
+    document, extensions = json.dumps(members).encode(), CORE_EXTENSIONS.without_fallbacks()
+    one, two = parse_node(document, extensions), parse_node(document, extensions)
+    assert isinstance(one, GroupMetadata)
+    assert isinstance(two, GroupMetadata)
+    assert one.consolidated is not None
+    assert one.consolidated is two.consolidated
 
 
 def test_an_error_is_not_remembered() -> None:

@@ -16,7 +16,6 @@ from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 Document: TypeAlias = "bytes | bytearray | memoryview | Json"
 DOCUMENT_NAME: Final = "zarr.json"
 _FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # other programs write NaN without quotes there
-_LONGEST: Final = 2**13  # most bytes of a document whose node is cached
 
 
 def document_key(path: str) -> str:
@@ -63,7 +62,7 @@ def parse_node(
     key: str | None = None,
     text: bytes | None = None,
 ) -> ArrayMetadata | GroupMetadata:
-    """The metadata of an array or a group, by its `node_type`. The nodes of some short documents are cached.
+    """The metadata of an array or a group, by its `node_type`. The nodes of some documents are cached.
 
     document    UTF-8 JSON text, or the value read from it
     extensions  the data types, chunk grids and chunk key encodings that it may name
@@ -82,9 +81,8 @@ def parse_node(
 
 
 def remember_node(text: bytes, node: ArrayMetadata | GroupMetadata, extensions: MetadataExtensions) -> None:
-    """Caches the node of a document, if the document is short."""
-    if len(text) <= _LONGEST:
-        extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
+    """Caches the node of a document."""
+    extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
 
 
 def _parse(document: Document, extensions: MetadataExtensions, key: str | None) -> ArrayMetadata | GroupMetadata:
