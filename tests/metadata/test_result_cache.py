@@ -12,7 +12,7 @@ from frazil.errors import MetadataError
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.result_cache import ResultCache
-from frazil.metadata.v3.documents import emit_node, parse_node
+from frazil.metadata.v3.documents import parse_node
 
 DOCUMENT = (
     b'{"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "int8", "fill_value": 0, "attributes": {"a": [1]},'
@@ -93,10 +93,3 @@ def test_attributes_are_not_shared() -> None:
         assert node.attributes == {"a": [1]}
         node.attributes["a"].append(2)  # type: ignore[union-attr]
         node.attributes["b"] = 3  # type: ignore[index]
-
-
-def test_a_long_document_is_not_remembered() -> None:
-    extensions = CORE_EXTENSIONS.without_fallbacks()
-    document = emit_node(parse_node(DOCUMENT).with_attributes({"a": "x" * 10_000}))
-    assert parse_node(document, extensions) == parse_node(document, extensions)
-    assert not extensions.parsed._results
