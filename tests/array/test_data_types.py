@@ -110,6 +110,9 @@ def test_values_in_any_layout_of_memory() -> None:
     assert times[:2].tolist() == np.array(["2020-01-01", "1999-01-01"], "M8[ms]").tolist()
     with pytest.raises(InvalidInputError, match="cannot be turned into"):
         times[0] = "soon"
+    with pytest.raises(InvalidInputError, match="out of the range"):
+        times[1:] = np.array([0, 2**62], "M8[s]")
+    assert times[1] == np.datetime64("1999-01-01"), "nothing was written"
 
 
 def test_chunks_of_fill_values_are_not_stored() -> None:

@@ -97,7 +97,7 @@ def test_integers_of_dask_are_packed(tmp_path: Path, factor: float) -> None:
     encoding = {"dtype": "i2", "scale_factor": factor, "add_offset": 1.0, "_FillValue": -1}
     made.frazil.write(tmp_path / "sea.zarr", encoding={"t": encoding})
     assert read(tmp_path / "sea.zarr") == [100.0, 127.0]
-    with pytest.raises(InvalidInputError, match="has the value 127"):
+    with pytest.raises(InvalidInputError, match=r"has the value 1(00|27)"):
         made.frazil.write(tmp_path / "sea.zarr", mode="w", encoding={"t": {**encoding, "dtype": "i1"}})
 
 

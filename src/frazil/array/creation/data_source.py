@@ -98,7 +98,7 @@ def as_array(data: object) -> Values:
         return np.asarray(data)
     except FrazilError:  # some of which are also ValueErrors
         raise
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"data is not an array: {error}") from error
 
 

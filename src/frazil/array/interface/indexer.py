@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.base.arrays import ArrayLike, Values
+from frazil.base.datetimes import in_unit
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
 
@@ -55,8 +56,11 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
             value = _only_text(value, path)
         if isinstance(value, np.ndarray | np.generic):
             array = np.asarray(value)
-            # NumPy copies between any two StringDType arrays, each of which owns its strings
-            return array if array.dtype == dtype else array.astype(dtype, copy=False)
+            if array.dtype == dtype:  # NumPy copies between any two StringDType arrays, each of which owns its strings
+                return array
+            if dtype.kind in "mM" and array.dtype.kind == dtype.kind:
+                return in_unit(array, dtype, path)
+            return array.astype(dtype, copy=False)
         return np.asarray(value, dtype)
     except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise

@@ -12,6 +12,7 @@ from xarray.coding.common import lazy_elemwise_func
 from xarray.conventions import decode_cf_variable
 from xarray.core.common import contains_cftime_datetimes
 
+from frazil.base.datetimes import in_unit
 from frazil.errors import InvalidInputError
 from frazil.integrations.xarray.packing import check_fill, unfit
 
@@ -99,24 +100,15 @@ def _in_fine_units(variable: Variable, name: str) -> Variable:
     dtype = np.dtype(f"{variable.dtype.kind}8[{fine}]")
     if np.promote_types(variable.dtype, dtype) == variable.dtype:
         return variable
-    convert = partial(_converted, name=name, dtype=dtype, units=units)
+    convert = partial(_converted, name=name, dtype=dtype)
     lazy = variable.chunks is not None
     data = lazy_elemwise_func(variable._data, convert, dtype) if lazy else convert(np.asarray(variable.data))
     return Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
 
 
-def _converted(
-    values: NDArray[np.generic], *, name: str, dtype: np.dtype[np.generic], units: str
-) -> NDArray[np.generic]:
-    found = values.astype(dtype)
-    outside = (found.astype(values.dtype) != values) & ~np.isnat(values)
-    if outside.any():
-        raise InvalidInputError(
-            f"variable {name!r} has the time {values[outside][0]}, which is out of the range of {units} of 64 bits",
-            path=name,
-            hint=f"give it coarser units: encoding={{{name!r}: {{'units': 'seconds since 1970-01-01'}}}}",
-        )
-    return found
+def _converted(values: NDArray[np.generic], *, name: str, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    coarser = f"give it coarser units: encoding={{{name!r}: {{'units': 'seconds since 1970-01-01'}}}}"
+    return in_unit(values, dtype, name, coarser)
 
 
 def check_units(name: str, encoded: Variable, existing: Variable) -> None:

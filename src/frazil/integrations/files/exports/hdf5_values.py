@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.array.array import Array
+from frazil.base.datetimes import in_unit
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 
@@ -47,10 +48,7 @@ class StoredValues(Record):
             return texts
         if self.as_times is None:
             return values
-        times = values.astype(self.as_times)
-        if not np.array_equal(times.astype(self.source), values, equal_nan=True):
-            raise InvalidInputError(f"a time is too far away to be counted as {self.as_times}", path=path)
-        return times.view(np.int64)
+        return in_unit(values, self.as_times, path).view(np.int64)
 
 
 def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) -> StoredValues:

@@ -1,0 +1,40 @@
+"""Times in another unit. What they are when written to arrays is in tests/array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from frazil.base.datetimes import in_unit
+from frazil.errors import InvalidInputError
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "expected"),
+    [
+        (np.array(["2000-01-01T00:00:01.5", "NaT"], "M8[ns]"), "M8[s]", ["2000-01-01T00:00:01", "NaT"]),
+        (np.array(["1969-12-31T23:59:59.5"], "M8[ms]"), "M8[s]", ["1969-12-31T23:59:59"]),
+        (np.array([3, -1], "M8[25s]"), ">M8[s]", ["1970-01-01T00:01:15", "1969-12-31T23:59:35"]),
+        (np.array(30, "M8[Y]"), "M8[D]", "2000-01-01"),
+    ],
+)
+def test_times_in_another_unit(values: np.ndarray, dtype: str, expected: object) -> None:
+    found = in_unit(values, np.dtype(dtype), "a")
+    assert found.dtype == dtype
+    assert np.array_equal(found, np.array(expected, dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array(["2000-01-01", "3000-01-01"], "M8[us]"), "M8[ns]"),
+        (np.array(1030, "M8[Y]"), ">M8[ns]"),
+        (np.array([-(2**62)], "m8[s]"), "m8[ms]"),
+        (np.array([2**62], ">m8[D]"), "m8[h]"),
+        (np.array([2**60], "M8[Y]"), "M8[D]"),
+    ],
+)
+def test_times_out_of_range_are_refused(values: np.ndarray, dtype: str) -> None:
+    """NumPy before 2.5 returns other times."""
+    with pytest.raises(InvalidInputError, match="a time is out of the range of"):
+        in_unit(values, np.dtype(dtype), "a")
