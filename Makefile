@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 ZARR2 := .venv-zarr2
 OLDEST := .venv-oldest
+NEWEST := .venv-newest
 DOCS := .venv-docs
 SERVERS ?= .servers
 CARGO := cargo
@@ -75,6 +76,14 @@ $(OLDEST)/ready: requirements/oldest.txt $(VENV)/build $(VENV)/kernel $(PYTHON_S
 	$(OLDEST)/bin/python $(PIP_INSTALL) --no-index --force-reinstall $(OLDEST)/wheel/*.whl
 	touch $@
 
+# The newest versions of NumPy, zarr-python and xarray, which need Python 3.12. Where only an older Python is there, the tests that need it are left out.
+$(NEWEST)/ready: requirements/dev.txt $(VENV)/build $(VENV)/kernel $(PYTHON_SOURCES)
+	@if python=$$(PYTHON="$(PYTHON)" tools/find-python 12); then echo "$(NEWEST): $$python" && "$$python" -m venv --clear $(NEWEST) && \
+		$(NEWEST)/bin/python $(PIP_INSTALL) $(LOCKED) $< && \
+		PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(NEWEST)/wheel . && \
+		$(NEWEST)/bin/python $(PIP_INSTALL) --no-index --force-reinstall $(NEWEST)/wheel/*.whl && touch $@; \
+	else rm -rf $(NEWEST); echo "make: no Python 3.12 or newer is here; the tests with the newest versions will be left out" >&2; fi
+
 # Object stores that tests run against. What cannot be had here is left out: its tests are skipped and say so.
 $(SERVERS)/ready: tools/servers
 	@tools/servers $(SERVERS)
@@ -87,7 +96,7 @@ demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data se
 
 # --- tests ----------------------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-kernel test-python test-foreign test-oldest campaign soak
+.PHONY: test test-kernel test-python test-foreign test-oldest test-newest campaign soak
 test: test-kernel test-python ## all tests, of the kernel and of the Python side
 
 test-kernel: $(VENV)/made ## the kernel's own tests
@@ -103,6 +112,11 @@ test-foreign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## exch
 test-oldest: $(OLDEST)/ready ## the tests of the integrations, with the oldest zarr-python and xarray (PYTEST_ARGS=...)
 	$(OLDEST)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --hypothesis-profile ci -m "not campaign" -k "not machine" $(PYTEST_ARGS) \
 		tests/integrations/zarr tests/integrations/xarray tests/foreign/zarr_python tests/stores/operations/test_zarr_operations.py
+
+test-newest: $(NEWEST)/ready ## the tests of the integrations and data types, with the newest NumPy, zarr-python and xarray (PYTEST_ARGS=...)
+	test ! -e $< || $(NEWEST)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --hypothesis-profile ci -m "not campaign" -k "not machine" \
+		$(PYTEST_ARGS) tests/integrations tests/foreign/zarr_python tests/codecs tests/metadata/types tests/operations/view tests/array/test_data_types.py \
+		tests/array/test_fallback_warnings.py tests/stores/operations/test_zarr_operations.py
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes hours: many more kills, larger selections, many more examples
 	$(BIN)/python -m tests.soak --seconds 600
@@ -205,6 +219,6 @@ conformance: $(VENV)/made ## write the tables of docs/conformance anew, from the
 
 .PHONY: clean
 clean: ## remove all that make made
-	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) $(OLDEST) $(DOCS) .servers rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) $(OLDEST) $(NEWEST) $(DOCS) .servers rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src -name '_kernel*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,9 +14,7 @@ _SKIPPED_FILES: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warns at the innermost frame that is not of this package; if there is none, at the outermost one."""
-    if sys.version_info >= (3, 12):
-        warnings.warn(message, category, skip_file_prefixes=_SKIPPED_FILES)
-        return
+    # not skip_file_prefixes, which does not skip the frames of frozen modules, such as that of Mapping
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED_FILES):
         level, frame = level + 1, frame.f_back

@@ -153,7 +153,7 @@ def test_axes_label_what_is_there() -> None:
     assert Axis(days, "").ticks(4) == [(4.5 + 4 * i, f"2020-02-0{1 + 2 * i}") for i in range(4)]
     assert coordinate_text(np.datetime64("2020-01-30T12:00", "ns")) == "2020-01-30 12:00"
     assert coordinate_text(np.datetime64("2020-01-30T00:00:07")) == "2020-01-30 00:00:07"
-    assert coordinate_text(np.datetime64("NaT")) == "NaT"
+    assert coordinate_text(np.datetime64("NaT", "s")) == "NaT"
 
 
 @pytest.mark.parametrize("values", ODD)

@@ -32,10 +32,16 @@ def ticks(low: float, high: float, most: int, *, angles: bool = False) -> list[t
     angles: in degrees, which are 15, 30, 45, 60 or 90 apart if there are many."""
     rough = (high / most - low / most) or 5e-324
     power = floor(log10(rough))
-    step = next((m * 10.0**power for m in (1, 2, 5, 10) if m * 10.0**power >= rough * 0.999), 10.0 ** (power + 1))
+    step = next(m * 10.0**power for m in (1, 2, 5, 10) if m * 10.0**power >= rough * 0.999)  # inf at the end of floats
     if angles and 10 < rough <= _ANGLES[-1]:
         step = next(angle for angle in _ANGLES if angle >= rough)
-    if not step or not isfinite(low / step) or abs(low / step) > 2**52 or abs(high / step) > 2**52:
+    if (
+        not step
+        or not isfinite(step)
+        or not isfinite(low / step)
+        or abs(low / step) > 2**52
+        or abs(high / step) > 2**52
+    ):
         return [(low, f"{low:.3g}"), (high, f"{high:.3g}")]
     values = [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
     if len(values) < 2:
@@ -81,7 +87,7 @@ def _times(low: np.datetime64, high: np.datetime64, count: int, unit: Unit, most
     first, last = low.astype(f"datetime64[{unit}]"), high.astype(f"datetime64[{unit}]")
     if (last - first).astype(np.int64) > most * count * 2:
         return None
-    every: NDArray[np.datetime64] = np.arange(first, last + 1)
+    every: NDArray[np.datetime64] = np.arange(first, last + np.timedelta64(1, unit))
     if unit == "D":
         number = (every - every.astype("datetime64[M]")).astype(np.int64)
         every = every[(number % count == 0) & ((count == 1) | (number + count // 2 < 30))]
