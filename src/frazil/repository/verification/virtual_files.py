@@ -8,6 +8,7 @@ from errno import ELOOP
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.reports import counted
 from frazil.errors import AccessError, InvalidInputError, StoreError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
 from frazil.repository.maintenance.reachable import Progress
@@ -41,7 +42,9 @@ class VirtualFiles:
                 found.append((f"{plain_location(name)} has changed: {change}", affected))
             elif state.size >= 0:
                 too_long = affected & (stops > state.size)
-                found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", too_long))
+                found.append(
+                    (f"{plain_location(name)} has {counted(state.size, 'byte')}, and chunks end beyond that", too_long)
+                )
         return found
 
     def fault_now(self, manifest: Manifest, row: Columns) -> str | None:
