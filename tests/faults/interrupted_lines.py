@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from types import CodeType, FrameType
 from typing import Any
@@ -42,14 +42,22 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
 class Interrupts:
     """Counts the places that an operation reaches, and interrupts it at one of them.
 
+    modules  the names of the files whose places count: random numbers change how often lines of others run; None: all
     seen   the code and line of each place; left  the text of each interrupt that could not be raised"""
 
-    def __init__(self, at: int | None = None, error: type[BaseException] = KeyboardInterrupt) -> None:
-        self.at, self.error = at, error
+    def __init__(
+        self,
+        at: int | None = None,
+        error: type[BaseException] = KeyboardInterrupt,
+        modules: Collection[str] | None = None,
+    ) -> None:
+        self.at, self.error, self.modules = at, error, modules
         self.seen: list[tuple[str, int]] = []
         self.lost: list[str] = []
 
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        if self.modules is not None and os.path.basename(frame.f_code.co_filename) not in self.modules:
+            return None
         start, leaves, returns = _places(frame.f_code)
         offset = frame.f_lasti
         if (

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
 from tests.api.stored_files import check_files
+from tests.faults.interrupted_lines import Interrupts, first_times
 
 import frazil
 from frazil.errors import ConflictError, FrazilError, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.values import Changed, Columns, CreateOnly, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -217,6 +215,68 @@ def check(inner: MemoryStore, *, acknowledged: bool) -> None:
             np.testing.assert_array_equal(root[array][...], value)  # type: ignore[call-overload]
     with repo.transaction(message="after") as root:
         root.attrs["after"] = True
+
+
+# --- at every line -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_after_an_interrupt_at_any_line_of_its_commit() -> None:
+    """Also where the commit is done, and the session is about to know it: the next commit removed the files of this one."""
+
+    def new_session() -> tuple[frazil.Repository, frazil.Session]:
+        repo = frazil.Repository.create(MemoryStore())
+        with repo.transaction(message="first") as root:
+            root.create_array("small", shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])
+        session = repo.writable_session()
+        session.root["small"][...] = 2  # type: ignore[index]
+        return repo, session
+
+    modules = {"commit.py", "session_state.py", "written_files.py", "branches.py"}
+    whole = Interrupts(modules=modules)
+    _, session = new_session()
+    whole.run(lambda: session.commit("second"))
+    places = first_times(whole.seen)
+    assert len(places) > 50
+    for at in places:
+        repo, session = new_session()
+        Interrupts(at, modules=modules).run(lambda session=session: session.commit("second"))  # type: ignore[misc]
+        session.root.attrs["more"] = True
+        try:
+            session.commit("third", rebase="disjoint")
+        except ConflictError:
+            session.discard()
+        assert repo.verify().ok, whole.seen[at]
+        messages = [commit.message for commit in repo.history()]
+        assert messages[-2:] == ["first", "Repository initialized"]
+        assert messages[:-2] in (["third", "second"], ["third"], ["second"]), whole.seen[at]
+        np.testing.assert_array_equal(repo.readonly_session().root["small"][...], 2)  # type: ignore[index]
+
+
+def test_a_session_goes_on_after_an_interrupt_at_any_line_of_its_rebase() -> None:
+    """Its handles show the chunks of the snapshot from which it goes on."""
+
+    def new_session() -> tuple[MemoryStore, frazil.Session, frazil.Array]:
+        store = begin()
+        repo = frazil.Repository.open(store)
+        session = repo.writable_session()
+        session.root["small"][...] = 2  # type: ignore[index]
+        other = session.root.open_array("other")
+        assert other[0] == 0
+        with repo.transaction(message="rival") as root:
+            root["other"][...] = 9  # type: ignore[index]
+        return store, session, other
+
+    modules = {"rebase.py", "session_state.py"}
+    whole = Interrupts(modules=modules)
+    _, session, _ = new_session()
+    whole.run(session.rebase)
+    places = first_times(whole.seen)
+    assert len(places) > 20
+    for at in places:
+        store, session, other = new_session()
+        Interrupts(at, modules=modules).run(session.rebase)
+        moved = session.snapshot_id == frazil.Repository.open(store).lookup("main")
+        assert other[0] == (9 if moved else 0), whole.seen[at]
 
 
 # --- lost races ------------------------------------------------------------------------------------------------------------------------

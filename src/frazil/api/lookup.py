@@ -155,8 +155,8 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     """The snapshot of a tag, else of a branch, else of an id, else of the only id with this beginning (4 characters or more; capital or small letters, O for 0,
     I and L for 1). Returns the id of its file.
 
-    Raises NotFoundError; InvalidInputError where several ids have this beginning, and for a text that cannot be a name; FormatError for a damaged reference
-    file."""
+    Raises NotFoundError, also where there is no repository; InvalidInputError where several ids have this beginning, and for a text that cannot be a name;
+    FormatError for a damaged reference file."""
     tagged = files.tag(text)
     if tagged is not None:
         return tagged
@@ -166,6 +166,7 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     found = _by_id(files, text)
     if found is None:
         _refuse_expired(files, text)
+        files.require()
         deleted = "" if tip is None else ", and the branch of this name is deleted"
         raise NotFoundError(
             f"no tag, branch or snapshot is called {text!r}{deleted}",
@@ -180,6 +181,7 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
     found = _by_id(files, text) if isinstance(text, str) else None
     if found is None:
         _refuse_expired(files, text)
+        files.require()
         hint = f"{_HINT}; repo.lookup finds those of branches and tags"
         raise NotFoundError(f"there is no snapshot {text!r}", key=files.key("snapshots/"), hint=hint)
     return found

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 from frazil.array.hierarchy.repository_locations import is_repository
 from frazil.base.record import Record
 from frazil.errors import FrazilError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
+
+_DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup")
 
 
 class Named(Record):
@@ -46,10 +49,13 @@ def cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
 
 
 def has_nothing(location: Location) -> bool:
-    """Whether a location has no content, not even an empty folder. Raises InvalidInputError for an invalid location."""
+    """Whether a location has no content, not even an empty folder; in a store that cannot list, such as a web server, no array or group. Raises
+    InvalidInputError for an invalid location."""
     store, prefix = resolve(location)
     if isinstance(store, LocalStore):
         return not os.path.lexists(os.path.join(store.path, prefix))
+    if not store.capabilities.listable:
+        return bool((store.sizes([prefix + name for name in _DOCUMENTS]) < 0).all())
     return store.is_empty(prefix)
 
 

@@ -102,7 +102,7 @@ WRITERS: Final[dict[str, Callable[[Window, IO[bytes], Report], None]]] = {
 def _refuse_many(window: Window, form: str) -> None:
     if prod(window.shape) > MOST_TEXT:
         raise InvalidInputError(
-            f"{prod(window.shape)} elements are too many {form}",
+            f"{prod(window.shape):,} elements are too many {form}",
             path=window.array.path or "/",
             hint=f"at most {MOST_TEXT}; choose --format csv or npy, or select fewer",
         )

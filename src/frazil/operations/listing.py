@@ -12,7 +12,7 @@ from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.base.record import Record
-from frazil.base.reports import extents_text, human
+from frazil.base.reports import counted, extents_text, human
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, known_members
@@ -120,6 +120,6 @@ def _cells(entry: Entry) -> tuple[str, str, str, str, str, str]:
         chunks += f" in shards {extents_text(entry.shards)}"
     stored = "" if entry.nbytes is None else human(entry.nbytes)
     if entry.objects is not None:
-        stored += f" in {entry.objects} {'shard' if entry.shards else 'chunk'}{'s' * (entry.objects != 1)}"
+        stored += f" in {counted(entry.objects, 'shard' if entry.shards else 'chunk')}"
     shape = "" if entry.shape is None else extents_text(entry.shape)
     return name, entry.kind, shape, entry.data_type or "", chunks, one_line(entry.reason or "") or stored

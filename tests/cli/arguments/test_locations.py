@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import TEMP, fill_repository
+from tests.servers.web import WebServer
 
 import frazil
 from frazil.api.references import split_reference
@@ -89,6 +90,20 @@ def test_a_repository_in_memory(workdir: Path) -> None:
     with repo.transaction(message="one") as root:
         root.create_array("t", data=[5.0])
     assert np.asarray(open_node("memory://for-the-command-line/sea@main", "t")[...]) == 5
+
+
+def test_a_repository_on_a_web_server(workdir: Path, web_server: WebServer, capfd: pytest.CaptureFixture[str]) -> None:
+    """A web server cannot list: the first file of main shows that it is a repository, and a document that the @ belongs to a name."""
+    (workdir / "sea.zarr").rename(workdir / "sea@2024.zarr")
+    with web_server(workdir) as url:
+        assert first(f"{url}/sea.repo@dev") == first("sea.repo@dev")
+        assert frazil.open_array(f"{url}/sea@2024.zarr").shape == frazil.open_array("sea@2024.zarr").shape
+        for command in (["tag"], ["tag", "v1"], ["branch", "dev"], ["du"], ["show"], ["verify"], ["repair"]):
+            location = f"{url}/no.repo"
+            assert main(["repo", command[0], location, *command[1:]]) == 1
+            error = capfd.readouterr().err
+            assert f"there is no repository here: {location}" in error
+            assert f"`frazil repo init {location}` makes one" in error
 
 
 def test_the_error_in_python_mentions_the_repository(workdir: Path) -> None:

@@ -95,7 +95,7 @@ def test_collection_runs_after_a_repair_that_accepts_loss(create: Create) -> Non
     first = opened(store).garbage_collect(accept_loss=True)
     assert (first.missing, first.condemned["chunks"], first.live["chunks"]) == (1, 2, 11)
     assert first.to_json()["missing"] == 1
-    assert "missing: 1 chunk files" in str(first)
+    assert "missing: 1 chunk file" in str(first)
     let_pass(store)
     with pytest.raises(FormatError):
         opened(store).garbage_collect()

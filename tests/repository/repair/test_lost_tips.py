@@ -35,6 +35,7 @@ def repaired(repo: frazil.Repository, **consents: bool) -> dict[str, str]:
     dry = repo.repair(dry_run=True, **consents)  # type: ignore[arg-type]
     done = repo.repair(**consents)  # type: ignore[arg-type]
     assert dry.created == done.created
+    assert [*map(str, (*dry.repaired, *dry.lost))] == [*map(str, (*done.repaired, *done.lost))]
     named = [entry.text for entry in done.lost]
     for name in done.created:
         assert any(f"branch {name} begins" in text for text in named) or name.endswith("-repaired")
@@ -64,7 +65,10 @@ def test_one_repair_is_enough_after_a_collection(tmp_path: Path) -> None:
     repo = filled(location)
     acknowledged = commit(repo, "main", 1)
     repo.garbage_collect()
-    done = damage(location, "main").repair(tips=True, history=True)
+    dry = damage(location, "main").repair(tips=True, history=True, dry_run=True)
+    done = frazil.Repository.open(location).repair(tips=True, history=True)
+    assert (dry.created, dry.repaired, dry.lost) == (done.created, done.repaired, done.lost)
+    assert len([entry for entry in done.repaired if "when garbage was collected last" in entry.text]) == 1
     assert done.created == {"main-found": acknowledged}
     assert done.ok
     assert repo.garbage_collect().live

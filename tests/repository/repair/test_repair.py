@@ -465,6 +465,19 @@ def test_a_branch_with_the_name_of_a_repair() -> None:
             root["a"][:] = values(9)
 
 
+@formats
+def test_a_tag_is_repaired_once(create: Create) -> None:
+    """Also in a format whose snapshots do not name their parents: each repair made another branch."""
+    store, repo = filled(create, 2)
+    repo.create_tag("v1", "main")
+    with repo.transaction(message="last") as root:
+        root["a"][:] = values(70)
+    node = repo.readonly_session(tag="v1")._transaction.base.nodes.get("/a")
+    store.erase(f"manifests/{encode_id(node.array.manifests[0].id)}")  # type: ignore[union-attr]
+    assert list(repo.repair().created) == ["v1-repaired"]
+    assert not repo.repair().created
+
+
 def test_a_branch_whose_name_is_a_number() -> None:
     """It is not taken for the repair of a tag, whatever its name begins with."""
     store, repo = filled(FORMATS[0])

@@ -10,6 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import ConflictError, NotFoundError
+from frazil.repository.session import change_set
 from frazil.repository.session.change_set import NodeKeys
 from frazil.stores import MemoryStore
 
@@ -39,6 +40,19 @@ def test_keys_go_with_their_nodes() -> None:
     assert after.keys.paths[made or 0] == f"/{new.path}"
     before = changes.rebased(changes.base, {"/a": "/b", "/b": None}.get)
     assert {at: before.keys.paths.get(key or 0) for at, key in keys.items()} == {"a": "/b", "b": None, "c": None}
+
+
+def test_a_session_is_asked_for_changes_while_another_thread_makes_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = begun(None)[1]
+    numbers = iter(range(10))
+
+    def meanwhile(*_: object) -> bool:
+        session.root.create_group(f"{next(numbers)}")
+        return True
+
+    session._transaction.changes.touch("/a")
+    monkeypatch.setattr(change_set, "same_stored_attributes", meanwhile)
+    assert not session.has_changes, "as it was before"
 
 
 def begun(compatible: str | None) -> tuple[frazil.Repository, frazil.Session]:

@@ -120,7 +120,7 @@ def test_chunk_files(create: Create) -> None:
             assert problem.chunks is not None
             assert problem.chunks.shape == (1, 2)
             assert not problem.chunks.flags.writeable
-            assert "1 chunks: (" in str(problem)
+            assert "1 chunk: (" in str(problem)
             assert problem.to_json()["chunks"] == problem.chunks.tolist()
         assert not found.ok
     assert repo.verify(decode=True).decoded == 2

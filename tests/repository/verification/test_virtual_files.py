@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import ConflictError, NotFoundError, StoreError
+from frazil._kernel import crc32c
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.values import Columns, Fetched
@@ -76,6 +77,61 @@ def test_no_repair_gives_up_virtual_chunks_that_are_out_of_reach(state: str, tmp
     assert found.decoded == 598
     done = again.repair(decode=True, accept_loss=True, older=True, tips=True, history=True)
     assert (done.commits, done.created, done.moved, done.lost) == ({}, {}, {}, ())
+    assert {key: store.get(key) for key in store.list()} == before
+
+
+class Rewritten(WrappedStore):
+    """Files that another process writes again while they are read. change: of the bytes of a file"""
+
+    def __init__(self, inner: MemoryStore, change: Callable[[bytes], bytes]) -> None:
+        super().__init__(inner)
+        self.change = change
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Any) -> Fetched:
+        for name in names if len(spans) else ():
+            self.inner.set(name, self.change(self.inner.get(name) or b""))
+        return super().fetch(names, spans, **options)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data[1:] + b"x"], ids=["shorter", "other"])
+def test_no_repair_gives_up_virtual_chunks_whose_file_changes_while_it_is_read(
+    change: Callable[[bytes], bytes], lost: bool
+) -> None:
+    """Unless the file itself is readable and wrong. Their references say nothing about the file."""
+    store, outside = MemoryStore(), MemoryStore()
+    outside.set("values", (data := np.arange(4, dtype="<f8").tobytes()) + crc32c(data).to_bytes(4, "little"))
+    repo = frazil.Repository.create(store, virtual_prefixes={"s3://files/": outside})
+    session = repo.writable_session()
+    session.root.create_array("v", shape=(8,), dtype="<f8", chunks=(4,), codecs=["bytes", "crc32c"])[4:] = 7
+    session.set_virtual_chunks("v", [[0]], "s3://files/values", 0, 36, check=False)
+    session.commit("virtual")
+    assert repo.verify(decode=True).ok
+    if lost:
+        outside.set("values", bytes(36))
+    again = frazil.Repository.open(
+        store, virtual_prefixes={"s3://files/": outside if lost else Rewritten(outside, change)}
+    )
+    found = again.verify(decode=True, virtual=True)
+    assert [problem.kind for problem in found.problems] == ["decode" if lost else "virtual"]
+    assert found.problems[0].chunks.tolist() == [[0]]  # type: ignore[union-attr]
+    done = again.repair(decode=True, accept_loss=True)
+    assert (done.ok, len(done.lost)) == (lost, lost)
+
+
+def test_no_repair_gives_up_chunks_for_which_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    with repo.transaction(message="first") as root:
+        root["a"] = np.arange(10_000)
+    before = {key: store.get(key) for key in store.list()}
+
+    def read(*_: object) -> None:
+        raise InvalidInputError("it does not fit into memory")
+
+    monkeypatch.setattr(frazil.Array, "read", read)
+    done = repo.repair(decode=True, accept_loss=True)
+    assert [problem.kind for problem in done.after] == ["decode"]
     assert {key: store.get(key) for key in store.list()} == before
 
 

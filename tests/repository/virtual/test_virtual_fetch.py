@@ -250,7 +250,7 @@ def test_reading_beyond_the_end_is_an_error(tmp_path: Path, to: str, span: tuple
     memory = MemoryStore()
     memory.set("a", b"abcdef")
     places = open_containers({"s3://x/": tmp_path if to == "file" else memory})
-    with pytest.raises(DataError, match="and it has 6") as caught:
+    with pytest.raises(DataError, match="it has 6 bytes") as caught:
         places.fetch(["s3://x/a"], spans_of(span))
     assert caught.value.key == "s3://x/a"
 

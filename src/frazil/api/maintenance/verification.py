@@ -63,7 +63,7 @@ def verify(
     found, tips, _ = check(fresh, report, depth)
     if not checks.decode:
         return found
-    run = _Decoding(fresh, found.problems, options, report)
+    run = _Decoding(fresh, found.problems, depth.virtual_files or VirtualFiles(options.virtual, report), report)
     for ref, snapshot in tips:
         run.decode_tip(ref, snapshot, open_session)
     return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
@@ -83,14 +83,25 @@ def decoder(
     report: Callable[[str, int], object],
 ) -> Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]:
     """Adds to the problems of tips, each "branch NAME" or "tag NAME" with its snapshot, their chunks that cannot be decoded, as `verify` does."""
+    virtual = VirtualFiles(options.virtual, report)
 
     def decode(tips: Sequence[tuple[str, ObjectId]], problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        run = _Decoding(files, problems, options, report)
+        run = _Decoding(files, problems, virtual, report)
         for ref, snapshot in tips:
             run.decode_tip(ref, snapshot, open_session)
         return tuple(run.found.problems)
 
     return decode
+
+
+class _Decoded(Record):
+    """An array of a tip whose chunks are decoded. shape: of a chunk"""
+
+    array: Array
+    node: NodeSnapshot
+    references: BaseReferences
+    shape: tuple[int, ...]
+    subject: Subject
 
 
 class _Decoding:
@@ -102,11 +113,10 @@ class _Decoding:
         self,
         files: RepositoryFormat,
         problems: tuple[Problem, ...],
-        options: Options,
+        virtual: VirtualFiles,
         report: Callable[[str, int], object],
     ) -> None:
-        self._files, self._report = files, report
-        self._virtual = VirtualFiles(options.virtual, report)
+        self._files, self._virtual, self._report = files, virtual, report
         self.found, self.decoded = Findings(problems), 0
         self._decoded_arrays: set[tuple[object, ...]] = set()
         self._bad: dict[
@@ -162,8 +172,9 @@ class _Decoding:
         budget = array._location.runtime.checked().bytes_in_flight
         array = with_limit(array, budget // 2)
         together = max(1, budget // 4 // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
+        decoded = _Decoded(array, node, references, metadata.chunk_shape, subject)
         for run in _runs(chunks, together):
-            self._read(array, run, metadata.chunk_shape, subject)
+            self._read(decoded, run)
             self.decoded += len(run)
             self._report("chunks decoded", len(run))
 
@@ -171,8 +182,8 @@ class _Decoding:
         """The chunks with a known problem. parts: the number of the manifest in which readers find each chunk"""
         assert node.array is not None
         found = np.zeros(len(chunks), np.bool_)
-        for number, reference in enumerate(node.array.manifests):
-            for bad in self._bad.get((node.path, self._files.key(f"manifests/{encode_id(reference.id)}")), []):
+        for number in range(len(node.array.manifests)):
+            for bad in self._bad.get((node.path, self._manifest_key(node, number)), []):
                 if bad.shape[1] == chunks.shape[1]:
                     found |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
         return found
@@ -185,40 +196,53 @@ class _Decoding:
         found = np.zeros(len(chunks), np.bool_)
         parts, rows = references.find(chunks)
         for number in np.unique(parts[parts >= 0]).tolist():
-            of_part = np.flatnonzero(parts == number)
-            key = self._files.key(f"manifests/{encode_id(node.array.manifests[number].id)}")
+            of_part, key = np.flatnonzero(parts == number), self._manifest_key(node, number)
             for text, affected in self._virtual.faults(references.manifest(number), rows[of_part]):
                 if affected.any():
                     self.found.add("virtual", text, subject, key, chunks[of_part[affected]])
                     found[of_part[affected]] = True
         return found
 
-    def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], subject: Subject) -> None:
+    def _manifest_key(self, node: NodeSnapshot, number: int) -> str:
+        assert node.array is not None
+        return self._files.key(f"manifests/{encode_id(node.array.manifests[number].id)}")
+
+    def _read(self, of: _Decoded, chunks: Columns) -> None:
         """Reads adjacent chunks; if that fails, each half of them."""
         box = tuple(
             slice(low * length, min((high + 1) * length, extent))
             for low, high, length, extent in zip(
-                chunks[0].tolist(), chunks[-1].tolist(), shape, array.shape, strict=True
+                chunks[0].tolist(), chunks[-1].tolist(), of.shape, of.array.shape, strict=True
             )
         )
         try:
-            array.read(box)
+            of.array.read(box)
         except (DataError, AccessError) as error:
             if len(chunks) == 1:
-                self.found.add(_kind_of(error), error.message, subject, error.key, chunks)
+                self._add_unreadable(error, of, chunks)
                 return
             middle = len(chunks) // 2
-            self._read(array, chunks[:middle], shape, subject)
-            self._read(array, chunks[middle:], shape, subject)
+            self._read(of, chunks[:middle])
+            self._read(of, chunks[middle:])
         except StoreError:  # the chunk may be intact
             raise
-        except FrazilError as error:  # of the array, such as a missing codec
-            self._add_once(error, subject, chunks)
+        except FrazilError as error:  # of the array, or too little memory: the chunks may be intact
+            self._add_once(error, of.subject)
 
-    def _add_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
-        """Adds the problem of an array or its manifests, unless it was added before."""
+    def _add_unreadable(self, error: FrazilError, of: _Decoded, chunk: Columns) -> None:
+        """Adds a chunk that cannot be read. If it is virtual and its file is out of reach or changes, it may be intact."""
+        parts, row = of.references.find(chunk)
+        number = parts.item(0)
+        fault = self._virtual.fault_now(of.references.manifest(number), row)
+        if fault is not None:
+            self.found.add("virtual", fault, of.subject, self._manifest_key(of.node, number), chunk)
+        else:
+            self.found.add(_kind_of(error), error.message, of.subject, error.key, chunk)
+
+    def _add_once(self, error: FrazilError, subject: Subject) -> None:
+        """Adds the problem of an array or its manifests, unless it was added before. Without chunks: a repair gives up none."""
         if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
-            self.found.add(_kind_of(error), error.message, subject, error.key, chunks)
+            self.found.add(_kind_of(error), error.message, subject, error.key)
 
 
 def _kind_of(error: FrazilError) -> Kind:

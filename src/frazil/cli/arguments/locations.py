@@ -36,7 +36,10 @@ class InSession(Record):
 def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.Repository:
     """The repository at a LOCATION. Raises NotFoundError, FormatError."""
     try:
-        return frazil.Repository.open(location, virtual_prefixes=prefixes or ())
+        repo = frazil.Repository.open(location, virtual_prefixes=prefixes or ())
+        if not frazil.Repository.exists(location):  # on a remote store, `open` does not look
+            repo.lookup(MAIN)
+        return repo
     except NotFoundError as error:
         named = split_reference(location)
         if named is not None:

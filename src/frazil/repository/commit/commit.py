@@ -275,6 +275,9 @@ def resolve_intents(transaction: Transaction) -> bool:
     if tip is None:
         return False
     intents = {intent.snapshot: intent for intent in transaction.written.intents}
+    if (done := intents.get(transaction.base_id)) is not None:  # an interrupt came after it became the base
+        _go_on(transaction, done, transaction.base, tip)
+        intents = {}
     if not intents:
         later = transaction.files.moved(tip)
         if later is None:
@@ -290,7 +293,7 @@ def resolve_intents(transaction: Transaction) -> bool:
     intent = intents[found.snapshot]
     if outcome == UNKNOWN:  # it happened, but a crash may still lose it
         raise _unknown(transaction, intent)
-    if intent.state != transaction.state and transaction.base_id != intent.snapshot:
+    if intent.state != transaction.state:
         raise ConflictError(
             "the commit whose answer was lost did happen, and something was changed after it",
             key=transaction.files.key(f"snapshots/{encode_id(intent.snapshot)}"),
@@ -301,7 +304,8 @@ def resolve_intents(transaction: Transaction) -> bool:
 
 
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
-    """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and the next commit repeats the steps."""
+    """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and resolve_intents repeats the steps: of an intent that is already
+    the base, no file may be removed."""
     if transaction.base_id != intent.snapshot:
         chunks = transaction.changes.few_chunks()
         if chunks is not None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.reports import counted
 from frazil.errors import ConflictError
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, encode_ids
 from frazil.repository.maintenance.condemned import CHECK_AFTER, condemned_ids
@@ -76,7 +77,7 @@ def _require_existing(transaction: Transaction, own: Ids) -> None:
         missing = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
         if len(missing):
             raise ConflictError(
-                f"{len(missing)} of the chunk files that the session wrote are gone: a garbage collection removed them, as the session was open for too long, "
+                f"the session wrote {counted(len(missing), 'chunk file')} that cannot be found: a garbage collection removed what it wrote, as it was open for too long, "
                 "or the repository was replaced by an older copy",
                 key=keys[missing.item(0)],
                 hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from frazil.base.record import Record
-from frazil.base.reports import columns
+from frazil.base.reports import columns, counted
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json, as_json
 from frazil.repository.merge.difference import Difference
@@ -125,8 +125,8 @@ class Statistics(Record):
         parts = ["\n".join(columns(rows))]
         packing = self.packing
         parts.append(
-            f"{packing.chunks:,} chunks in {packing.files:,} live chunk files, {packing.packed_chunks:,} of them in {packing.packs:,} packs; {packing.unused:,} bytes of these files "
-            "belong to no chunk"
+            f"{counted(packing.chunks, 'chunk')} in {counted(packing.files, 'live chunk file')}, {packing.packed_chunks:,} of them in {counted(packing.packs, 'pack')}; "
+            f"bytes of these files that belong to no chunk: {packing.unused:,}"
         )
         rows = [("bytes", "chunks", "inline", "virtual", "array")]
         for array in sorted(self.arrays, key=lambda array: -array.nbytes):
@@ -140,7 +140,7 @@ class Statistics(Record):
             rows.append(
                 (f"{added.nbytes:,}", f"{added.objects:,}", f"{commit.snapshot} {commit.message.partition(chr(10))[0]}")
             )
-        more = [f"and {len(self.commits) - _SHOWN} smaller commits"] if len(self.commits) > _SHOWN else []
+        more = [f"and {counted(len(self.commits) - _SHOWN, 'smaller commit')}"] if len(self.commits) > _SHOWN else []
         parts.append("\n".join([*columns(rows), *more]))
         rows = [("bytes", "", "object")]
         for entry in self.largest:
@@ -205,9 +205,12 @@ class ShownCommit(Record):
         lines += [one_line(f"{name}: {value!r}") for name, value in self.metadata.items()]
         if self.changed is not None and not self.changed.is_empty:
             lines += ["changed:", *str(self.changed).split("\n")]
-        wrote = [f"{usage.objects:,} {kind} of {usage.nbytes:,} bytes" for kind, usage in self.wrote.items()]
+        wrote = [
+            f"{counted(usage.objects, kind[:-1])} of {counted(usage.nbytes, 'byte')}"
+            for kind, usage in self.wrote.items()
+        ]
         lines.append(
-            f"wrote: {', '.join(wrote)}; {self.inline.objects:,} chunks of {self.inline.nbytes:,} bytes inline"
+            f"wrote: {', '.join(wrote)}; {counted(self.inline.objects, 'chunk')} of {counted(self.inline.nbytes, 'byte')} inline"
         )
         return "\n".join(lines)
 
@@ -233,9 +236,11 @@ class ShownObject(Record):
         return {**self._asdict(), "content": dict(self.content), "used_by": used_by}
 
     def __str__(self) -> str:
-        lines = [f"{self.kind}/{self.id}: {self.nbytes:,} bytes"]
+        lines = [f"{self.kind}/{self.id}: {counted(self.nbytes, 'byte')}"]
         lines += [f"{name}: {value:,}" for name, value in self.content.items()]
-        lines += [one_line(f"used by {ref}, {path}: {count:,} references") for ref, path, count in self.used_by]
+        lines += [
+            one_line(f"used by {ref}, {path}: {counted(count, 'reference')}") for ref, path, count in self.used_by
+        ]
         if not self.used_by:
             lines.append("nothing that a branch or tag points to refers to it; older snapshots were not looked at")
         return "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.reports import counted
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
 from frazil.formats.nodes import AttributesReference, Nodes, NodeSnapshot
@@ -148,7 +149,10 @@ class Scan:
         if not exists.all():
             count, key = int((~exists).sum()), self._files.key(f"manifests/{encode_id(file)}")
             self.found.add(
-                "missing", f"{count} references are to chunk files that are not there", self._location(commit), key
+                "missing",
+                f"{counted(count, 'reference')} to chunk files that are not there",
+                self._location(commit),
+                key,
             )
         at, rows = at[exists], rows[exists]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.metadata.json_text import Json, known_members
 
 
@@ -37,13 +38,13 @@ class Collected(Record):
     def __str__(self) -> str:
         would = " (nothing was done)" if self.dry_run else ""
         rows = [
-            ("removed", self.removed, f", {self.removed_bytes} bytes"),
-            ("condemned", self.condemned, f", {self.condemned_bytes} bytes"),
+            ("removed", self.removed, f", {counted(self.removed_bytes, 'byte')}"),
+            ("condemned", self.condemned, f", {counted(self.condemned_bytes, 'byte')}"),
             ("waiting", self.waiting, ""),
             ("live", self.live, ""),
         ]
         lines = [f"{name}: {_counts(counts)}{more if any(counts.values()) else ''}" for name, counts, more in rows]
-        lines += [f"missing: {self.missing:,} chunk files"] if self.missing else []
+        lines += [f"missing: {counted(self.missing, 'chunk file')}"] if self.missing else []
         return "\n".join([*lines, f"other files removed: {self.leftovers}{would}"])
 
 
@@ -74,4 +75,4 @@ class Expired(Record):
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "nothing"
+    return ", ".join(counted(count, kind[:-1]) for kind, count in counts.items() if count) or "nothing"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.reports import counted
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import (
@@ -54,7 +55,9 @@ def require_box(manifest: Manifest, node: int, rank: int, box: Extents | None, i
     if len(chunks) == box.count and box.has_each(chunks).all():
         return
     found = (
-        "references of other chunks" if len(chunks) == box.count else f"{len(chunks)} references of the array, other"
+        "references of other chunks"
+        if len(chunks) == box.count
+        else f"{counted(len(chunks), 'reference')} of the array, other"
     )
     raise FormatError(
         f"the manifest {encode_id(identity)} has {found} than the snapshot says",

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.base.record import Record, by_value
+from frazil.base.reports import counted
 from frazil.errors import one_line
 from frazil.formats.json_values import Json
 from frazil.repository.manifests.coordinates import sorted_coordinates
@@ -109,7 +110,7 @@ class Difference(Record):
         summaries: dict[str, list[str]] = {}
         for path, (written, removed) in self.chunks.items():
             counts = [(len(written), "written"), (len(removed), "removed")]
-            texts = [f"{count} chunk{'s' * (count != 1)} {change}" for count, change in counts if count]
+            texts = [f"{counted(count, 'chunk')} {change}" for count, change in counts if count]
             summaries.setdefault(path, []).extend(texts)
         for path, resize in self.resized.items():
             summaries.setdefault(path, []).append(f"shape {resize.old} -> {resize.new}")

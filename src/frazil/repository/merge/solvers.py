@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from frazil.base.reports import counted
 from frazil.errors import InvalidInputError
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.conflicts import Conflict, Taken, conflict_error
@@ -54,7 +55,7 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
         else:
             unsolved.append(conflict)
     if unsolved:
-        count = "a conflict" if len(unsolved) == 1 else f"{len(unsolved)} conflicts"
+        count = "a conflict" if len(unsolved) == 1 else counted(len(unsolved), "conflict")
         raise conflict_error(f"{count} with what others have committed since", unsolved, hint_for(unsolved))
     return choices
 

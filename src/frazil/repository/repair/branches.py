@@ -118,7 +118,10 @@ def _has_number(name: str, start: str) -> bool:
 
 def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bool:
     with suppress(*UNREADABLE):
-        return next(files.ancestors(commit)).parent == damaged and REPAIR in files.commit_metadata(commit)
+        repair = files.commit_metadata(commit).get(REPAIR)
+        if isinstance(repair, Mapping) and "snapshot" in repair:
+            return repair["snapshot"] == encode_id(damaged)
+        return repair is not None and next(files.ancestors(commit)).parent == damaged  # an earlier version committed it
     return False
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeSnapshot
@@ -84,7 +85,7 @@ def plan_commit(
             plan.repair_node(node)
     unused = plan.unused_files()
     if unused:
-        text = f"{len(unused)} damaged files that no node needs are no longer listed"
+        text = f"no longer listed: {counted(len(unused), 'damaged file')} that no node needs"
         plan.hidden.append(Entry("node", text, ref))
     if plan.damage.lists:
         plan.hidden.append(Entry("node", "the lists of the files that nodes refer to are rebuilt", ref))
@@ -100,15 +101,21 @@ def plan_commit(
         return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
     message = f"repair of {', '.join(list(plan.nodes)[:3]) or 'what refers to others'}{', ...' if len(plan.nodes) > 3 else ''}"
     commit = NewCommit(
-        base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(plan.repaired, plan.lost),
+        base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(base_id, plan.repaired, plan.lost),
         time.time_ns(), relists=True, base_parent=parent,
     )  # fmt: skip
     return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible)
 
 
-def _properties(repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:
-    """The properties that describe the repair in the history."""
-    return {REPAIR: {"repaired": [str(entry) for entry in repaired], "lost": [str(entry) for entry in lost]}}
+def _properties(base_id: ObjectId, repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:
+    """The properties that describe the repair of a snapshot in the history."""
+    return {
+        REPAIR: {
+            "snapshot": encode_id(base_id),
+            "repaired": [str(entry) for entry in repaired],
+            "lost": [str(entry) for entry in lost],
+        }
+    }
 
 
 class _Planning:

@@ -125,6 +125,7 @@ class _Run:
         self.lost: list[Entry] = []
         self.writes = False
         self._kept: list[Tip] = []  # lost tips that are in the report
+        self._planned: dict[str, Tip] = {}  # in a dry run: where branches would be
         self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
         self._repairs: dict[
             ObjectId, ObjectId
@@ -186,7 +187,7 @@ class _Run:
     def keep_lost_tips(self) -> None:
         """Keeps the snapshots of lost branch files on new branches; the present tips are recorded in their place."""
         with suppress(*UNREADABLE):  # reported: the record, or the newest file of a branch
-            tips = lost_tips(self._files)
+            tips = lost_tips(self._files, self._planned)
             unread = [tip for tip in tips if self._snapshot(tip.snapshot) is None]
             new = [tip for tip in tips if tip not in self._kept]
             self._kept += new
@@ -301,7 +302,9 @@ class _Run:
             old_tip = (
                 f"; its former state is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
             )
-        if not self._dry_run:
+        if self._dry_run:
+            self._planned[name] = tip._replace(sequence=tip.sequence + 1, snapshot=target)
+        else:
             move_back(self._files, tip, target)
             self.writes = True
         self.moved[name] = encode_id(target)

@@ -149,6 +149,7 @@ class ChangeSet:
 
     @property
     def is_empty(self) -> bool:
+        """May be called without the lock."""
         if None in self._paths.values():  # a removed path of the base
             return False
         return not any(
@@ -156,7 +157,7 @@ class ChangeSet:
             or change.node != change.base
             or not same_stored_attributes(change.node.attributes, change.base.attributes)
             or (change.references is not None and change.references.count)
-            for change in self
+            for change in list(self.nodes.values())  # a copy, which other threads do not change
         )
 
     def few_chunks(self) -> ChunksByPath | None:

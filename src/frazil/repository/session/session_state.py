@@ -94,12 +94,13 @@ class SessionState:
         """Goes to another snapshot with these changes. same: all nodes are unchanged, so handles need not look again;  tip: a new tip that points to the
         snapshot, or None. Both are set together: a commit on a tip whose snapshot the session does not have would undo other commits"""
         none: dict[str, BaseReferences | None] = {}  # by paths in the snapshot
+        self.started_at = time.time_ns()
+        # before the changes, so that no interrupt leaves the new ones with what handles remember of the old ones
+        self.state += 1
+        self.renewals += not same
         self.base_id, self.base, self.changes, self.tip, self._references = (
             base_id, base, changes, self.tip if tip is None else tip, none
         )  # fmt: skip
-        self.started_at = time.time_ns()
-        self.state += 1
-        self.renewals += not same
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch

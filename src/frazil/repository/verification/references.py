@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
@@ -207,7 +208,7 @@ class References:
                 self._found.add("misplaced", error.message, use.subject, self._key(file))
         else:
             if other_ranks:
-                text = f"{other_ranks} references have another number of indices than the array has dimensions"
+                text = f"{counted(int(other_ranks), 'reference')} with another number of indices than the array has dimensions"
                 self._found.add("reference", text, use.subject, self._key(file))
             self._add_problem(
                 "reference", "references are outside of the grid of the array", use, file, chunks, ~inside
@@ -217,7 +218,7 @@ class References:
             if box is None:
                 continue
             if len(chunks) != box.count and not other_ranks:
-                text = f"it has {len(chunks)} references of the array, and the snapshot says {box.count}"
+                text = f"it has {counted(len(chunks), 'reference')} of the array, and the snapshot says {box.count}"
                 self._found.add("manifest", text, use.subject, self._key(file))
             else:
                 text = "references are outside of the box in which readers look for them"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.errors import AccessError, FrazilError, one_line
 from frazil.metadata.json_text import Json
 from frazil.stores.values import Columns
@@ -80,7 +81,7 @@ class Problem(Record):
 def chunks_text(chunks: Columns) -> str:
     """int64[n, d] coordinates as one line of text: their number, and the first of them."""
     shown = ", ".join(str(tuple(chunk)) for chunk in chunks[:_SHOWN].tolist())
-    return f"{len(chunks)} chunks: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
+    return f"{counted(len(chunks), 'chunk')}: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
 
 
 class Verification(Record):
@@ -135,10 +136,10 @@ class Verification(Record):
         if self.strays:
             lines.append(f"references that no reader uses: {self.strays}")
         if self.orphans:
-            orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
+            orphans = ", ".join(counted(count, kind[:-1]) for kind, count in self.orphans.items() if count)
             lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
         if self.decoded is not None:
-            lines.append(f"decoded: {self.decoded} chunks of the tips")
+            lines.append(f"decoded: {counted(self.decoded, 'chunk')} of the tips")
         return "\n".join([*lines, f"problems: {len(self.problems)}" if self.problems else "sound"])
 
 

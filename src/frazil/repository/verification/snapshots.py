@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Final, TypeVar
 
+from frazil.base.reports import counted
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeFiles, Nodes, NodeSnapshot
@@ -216,7 +217,9 @@ def _check_lists(
             first_subjects.setdefault(file, own.subject)
     beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
     if beside:
-        text = f"it does not list {len(beside)} files that its nodes refer to, such as {encode_id(beside[0])}"
+        text = (
+            f"it does not list {counted(len(beside), 'file')} that its nodes refer to, such as {encode_id(beside[0])}"
+        )
         found.add("list", text, own.subject, key)
     (parent,) = listed.parents
     if parent is None or parent == own.parent or not (own.first or own.parent is not None):

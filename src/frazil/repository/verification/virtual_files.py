@@ -8,6 +8,7 @@ from errno import ELOOP
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.reports import counted
 from frazil.errors import AccessError, InvalidInputError, StoreError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
 from frazil.repository.maintenance.reachable import Progress
@@ -27,10 +28,7 @@ class VirtualFiles:
 
     def faults(self, manifest: Manifest, rows: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
         """What is wrong with files of int64[k] rows: a text, and bool[k] the affected rows. Raises StoreError."""
-        virtual = manifest.kinds[rows] == VIRTUAL
-        numbers = manifest.locations[rows]
-        virtual &= (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
-        names = {number: manifest.location(number) for number in np.unique(numbers[virtual]).tolist()}
+        virtual, numbers, names = _locations(manifest, rows)
         self._look_up([plain_location(name) for name in names.values()])
         found: list[tuple[str, NDArray[np.bool_]]] = []
         stops = manifest.offsets[rows] + manifest.lengths[rows]
@@ -44,8 +42,24 @@ class VirtualFiles:
                 found.append((f"{plain_location(name)} has changed: {change}", affected))
             elif state.size >= 0:
                 too_long = affected & (stops > state.size)
-                found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", too_long))
+                found.append(
+                    (f"{plain_location(name)} has {counted(state.size, 'byte')}, and chunks end beyond that", too_long)
+                )
         return found
+
+    def fault_now(self, manifest: Manifest, row: Columns) -> str | None:
+        """What is wrong with the file of one row, int64[1], by its present state, also compared with the state that was looked up before; None: nothing, or the
+        chunk is not virtual. Raises StoreError."""
+        for name in _locations(manifest, row)[2].values():
+            location = plain_location(name)
+            before = self._states.pop(location, None)
+            for text, affected in self.faults(manifest, row):
+                if affected.any():
+                    return text
+            now = self._states[location]
+            if isinstance(before, FileCheck) and isinstance(now, FileCheck) and (change := what_differs(before, now)):
+                return f"{location} has changed while it was read: {change}"
+        return None
 
     def _look_up(self, locations: list[str]) -> None:
         """Looks up the files that are not known yet, in one batch."""
@@ -73,3 +87,10 @@ class VirtualFiles:
             middle = len(locations) // 2
             return self._states_of(locations[:middle]) | self._states_of(locations[middle:])
         return {location: found.get(location, "it is not there") for location in locations}
+
+
+def _locations(manifest: Manifest, rows: Columns) -> tuple[NDArray[np.bool_], NDArray[np.int32], dict[int, str]]:
+    """Of int64[k] rows: bool[k] which are virtual, the number of the location of each, and the locations by number."""
+    numbers = manifest.locations[rows]
+    virtual = (manifest.kinds[rows] == VIRTUAL) & (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
+    return virtual, numbers, {number: manifest.location(number) for number in np.unique(numbers[virtual]).tolist()}

@@ -12,13 +12,14 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.reports import counted
 from frazil.formats.manifests import FileCheck
 
 
 def what_differs(check: FileCheck, present: FileCheck) -> str | None:
     """How a file differs from its check, in words; None if it does not."""
     if check.size not in {-1, present.size} and present.size >= 0:
-        return f"it had {check.size} bytes and has {present.size}"
+        return f"it had {counted(check.size, 'byte')} and has {present.size:,}"
     if check.mapped_to != present.mapped_to:
         return None
     if check.modified not in {-1, present.modified} and present.modified != -1:

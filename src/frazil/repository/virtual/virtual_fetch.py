@@ -12,6 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.base.late import LateModule
 from frazil.base.record import Record
+from frazil.base.reports import counted
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.repository.virtual.file_checks import plain_location, what_differs
@@ -175,7 +176,7 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
             row = int(too_long[0])
             raise _changed(
                 locations[names[int(spans[row, 0])]],
-                f"{length[row]} bytes at {start[row]} are requested, and it has {size[row]}",
+                f"it has {counted(int(size[row]), 'byte')}, and {length[row]} at {start[row]} are requested",
             )
     return fetched.sources, fetched.rows
 

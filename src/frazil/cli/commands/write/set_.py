@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
             snapshot = target.session.commit(message, rebase="disjoint", allow_empty=True)
     document: dict[str, Json] = {"path": window.array.path, "shape": list(window.shape), "nbytes": window.nbytes}
     shape = " x ".join(map(str, window.shape)) or "1"
-    print_written(options, document, f"{shape} elements set", snapshot)
+    print_written(options, document, f"{shape} element{'' if shape == '1' else 's'} set", snapshot)
 
 
 COMMAND = Command(

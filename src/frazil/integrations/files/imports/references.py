@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.base.reports import counted
 from frazil.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
     if refused:
         reasons = "; ".join([f"/{array.path}: {array.library.reason}" for array in refused[:10] if array.library])
         raise InvalidInputError(
-            f"{len(refused)} variable{'s' * (len(refused) > 1)} can only be copied: {reasons}",
+            f"{counted(len(refused), 'variable')} can only be copied: {reasons}",
             key=file,
             hint=f"copy the values, or leave these out with skip={[array.path for array in refused[:10]]!r}",
         )

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
+from frazil.base.reports import counted
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import ScannedFile, Skipped
 
@@ -53,7 +54,7 @@ def select_variables(
     if lost:
         named = lost[:_MOST_NAMED]
         raise InvalidInputError(
-            f"{len(lost)} variable{'s' * (len(lost) > 1)} cannot be imported: "
+            f"{counted(len(lost), 'variable')} cannot be imported: "
             + "; ".join([*[f"/{path}: {missing[path]}" for path in named], *["..."] * (len(lost) > len(named))]),
             key=file,
             hint=f"import the others, with skip={named!r}",
