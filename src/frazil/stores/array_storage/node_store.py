@@ -169,7 +169,8 @@ class NodeStore(Store):
                 key=key,
                 hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
             )
-        values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
+        rows = [row for row, _ in keys.documents]
+        values = join_pieces(picked(pieces, np.array(rows, np.int64)), [names[row] for row in rows])
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
         arrays = {path: new.get(path) or self._node(path) for path, _ in keys.chunks}
         for path, chunks in keys.chunks:

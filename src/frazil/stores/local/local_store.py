@@ -415,7 +415,7 @@ class LocalStore(Store):
         except StoreError:
             raise
         except OSError as error:
-            raise refused("cannot be listed", error.errno or 0, prefix) from error
+            raise refused("cannot be listed", error.errno or 0, prefix or None, path=self.path) from error
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
@@ -435,10 +435,10 @@ class LocalStore(Store):
     def _current_root(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
-        if root is not None and root.is_removed():
-            self._root = None
-            root = self._open()
-        return root
+        if root is None or not root.is_removed():
+            return root
+        self._root = None
+        return self._open()
 
     def _root_created(self) -> RootFolder:
         root = self._current_root()

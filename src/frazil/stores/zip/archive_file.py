@@ -80,8 +80,9 @@ class ArchiveFile:
         self.path, self.fd, self.sync, self._journaled = path, fd, sync, False
 
     def close(self) -> None:
-        """Releases the lock."""
-        os.close(self.fd)
+        """Releases the lock. Raises StoreError."""
+        with _store_errors(self.path, "written"):
+            os.close(self.fd)
 
     @property
     def is_changed(self) -> bool:
