@@ -189,6 +189,8 @@ class ArchiveFile:
     def _synced(self) -> None:
         if self.sync:
             os.fsync(self.fd)
+        else:  # a network file system reports a full disk when a descriptor is closed
+            os.close(os.dup(self.fd))
 
     def _sync_folder(self) -> None:
         if self.sync:
