@@ -175,7 +175,7 @@ class ZipStore(Store):
             file = open_archive(self.file, sync=self.sync)
             try:
                 if not file.is_empty:
-                    file.restore()  # removes the journal, which would otherwise be restored into a later file
+                    file.restore()
                     self._refreshed()
                 file.rewrite((), end_records(0, 0, 0))
             finally:
