@@ -18,6 +18,7 @@ from frazil.errors import (
     FrazilError,
     InvalidInputError,
     NotFoundError,
+    StoreError,
 )
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import KnownExtensions
@@ -183,7 +184,13 @@ class NodeStore(Store):
             coords = chunks.all_inside(names, path, node)
             assert isinstance(node, ArrayMetadata)
             values_of = picked(pieces, np.array(chunks.rows, np.int64))
-            published = self.nodes.chunks(path, node).publish(coords, values_of, [expect[row] for row in chunks.rows])
+            try:
+                published = self.nodes.chunks(path, node).publish(
+                    coords, values_of, [expect[row] for row in chunks.rows]
+                )
+            except StoreError as error:  # a piece that cannot be read has no key
+                error.path = error.path or path
+                raise
             for row, answer in zip(chunks.rows, published, strict=True):
                 answers[row] = answer
         return answers
