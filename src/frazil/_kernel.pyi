@@ -118,8 +118,8 @@ def publish_files(
     For each name: missing folders are created; an open-file-description write lock is taken on "<name>.__lock" (waits for it; Ctrl-C interrupts) and
     checked to be still on the file of that name; the present version of <name> is compared with expect[i] (None: any; b"": must not
     exist; one byte: see below; else 24 bytes: inode, size, mtime_ns as little-endian int64). The pieces are written into the lock file, which is truncated to
-    their length, synced if `sync` (and the folder after the rename), and renamed over <name>. If a step fails, the lock file is removed and
-    the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, even if a writer that takes no locks has created the file since (Changed);
+    their length, synced if `sync` (and the folder after the rename), else flushed (a network file system then reports late failures), and renamed over
+    <name>. If a step fails, the lock file is removed and the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, even if a writer that takes no locks has created the file since (Changed);
     where the file system has no such rename, the value is written once more and linked, as below.
 
     Where every expect[i] is one byte long, the names are only created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked to
@@ -128,8 +128,8 @@ def publish_files(
     already.
 
     result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the expected one (size -1: there is none),
-    (errno, 0, 0, 0) when a system call failed, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was created without a lock
-    and its folder could not be synced.
+    (errno, 0, 0, 0) when a system call failed, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was published and its
+    folder could not be synced.
     rows and pieces from `files` are copied inside the kernel of the system where it can (copy_file_range). Names are handled in parallel."""
 
 def change_files(

@@ -29,6 +29,22 @@ def test_results_have_the_order_of_the_items(count: int) -> None:
     assert threading.active_count() == before
 
 
+def test_two_callers_at_once_start_no_thread_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes while the first creates its thread."""
+    create, created = threading.Thread.__init__, list[str]()
+
+    def creates(self: threading.Thread, *arguments: object, **named: object) -> None:
+        create(self, *arguments, **named)  # type: ignore[arg-type]
+        created.append(self.name)
+        if len(created) == 1:
+            assert threads.submit(int, "2").result(60) == 2
+
+    monkeypatch.setattr(threading.Thread, "__init__", creates)
+    with Threads(1, "test") as threads:
+        assert threads.submit(int, "1").result(60) == 1
+    assert created == ["test"]
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_an_error_is_raised_and_freed(count: int) -> None:
     def run() -> None:

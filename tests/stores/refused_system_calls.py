@@ -16,8 +16,24 @@ __all__ = ["LACKS", "lack", "lack_sync_of", "require_filters"]
 
 _NO_CALL: Final = 0xFFFFFFFF
 _NUMBERS: Final[dict[str, dict[str, int]]] = {
-    "x86_64": {"openat": 257, "link": 86, "linkat": 265, "renameat2": 316, "fsync": 74, "sync_file_range": 277},
-    "aarch64": {"openat": 56, "link": _NO_CALL, "linkat": 37, "renameat2": 276, "fsync": 82, "sync_file_range": 84},
+    "x86_64": {
+        "close": 3,
+        "openat": 257,
+        "link": 86,
+        "linkat": 265,
+        "renameat2": 316,
+        "fsync": 74,
+        "sync_file_range": 277,
+    },
+    "aarch64": {
+        "close": 57,
+        "openat": 56,
+        "link": _NO_CALL,
+        "linkat": 37,
+        "renameat2": 276,
+        "fsync": 82,
+        "sync_file_range": 84,
+    },
 }
 _ANY: Final = 0xFFFFFFFF
 
@@ -30,6 +46,7 @@ LACKS: Final[dict[str, tuple[str, int, int, int]]] = {
     "links": ("linkat", 1, _ANY, errno.EPERM),
     "links by Python": ("link", 0, _ANY, errno.EPERM),
     "syncing": ("fsync", 0, _ANY, errno.EIO),
+    "quota": ("close", 0, _ANY, errno.EDQUOT),  # as a network disk reports it
     "writing before a sync": ("sync_file_range", 0, _ANY, errno.ENOSYS),
 }
 

@@ -10,7 +10,7 @@ use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, sync};
+use crate::files::folders::{LastFolder, Make, check_names, flush, sync};
 use crate::files::lock::Lock;
 use crate::files::name_threads::for_names;
 use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
@@ -98,6 +98,10 @@ impl Disk for Shard<'_> {
 
     fn stamp(&mut self) -> System<()> {
         stamp(self.file.as_fd(), Some(Version::of(&self.stat()?)))
+    }
+
+    fn flush(&mut self) -> System<()> {
+        flush(self.file.as_fd())
     }
 
     fn sync(&mut self, target: Target) -> System<()> {

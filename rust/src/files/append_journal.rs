@@ -36,6 +36,8 @@ pub(crate) trait Disk {
     fn cut(&mut self, size: u64) -> System<()>;
     /// Gives the shard a time of change that it did not have before.
     fn stamp(&mut self) -> System<()>;
+    /// Learns of writes to the shard that failed later.
+    fn flush(&mut self) -> System<()>;
     fn sync(&mut self, target: Target) -> System<()>;
 }
 

@@ -11,15 +11,10 @@ use rustix::io::{Errno, Result as System};
 use crate::files::folders::{TRIES, open_folder, sync};
 use crate::files::lock::LONGEST_NAME;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
-use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused};
+use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused, unsynced};
 use crate::files::write_pieces::WriteError;
 use crate::sources::Version;
 use crate::threads::Threads;
-
-/// The result for a file that was created, but whose folder could not be synced: a crash may lose it.
-fn unsynced(error: Errno) -> Answer {
-    [-3, i64::from(error.raw_os_error()), 0, 0]
-}
 
 /// A name of a run, before it is linked. folder: its index among the folders of the run
 struct Name<'a> {

@@ -13,7 +13,7 @@ use rustix::io::{Errno, Result as System, pread};
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::files::beneath::{open_beneath, retry};
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
+use crate::files::folders::{LastFolder, Make, check_names, flush, open_folder, sync};
 use crate::files::lock::LONGEST_NAME;
 use crate::files::name_threads::for_names;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
@@ -254,7 +254,9 @@ impl<F: AsFd> Unnamed<F> {
 
     fn publish(mut self, durable: bool) -> System<()> {
         if durable {
-            sync(self.file.as_fd())?;
+            sync(self.file.as_fd())?
+        } else {
+            flush(self.file.as_fd())?
         }
         let folder = self.folder.as_fd();
         let Some(between) = &self.between else {

@@ -1,5 +1,7 @@
 //! The folders of names beneath a root: checked, opened, created if they are missing. Files in them are not touched.
 
+use std::os::fd::IntoRawFd;
+
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -75,6 +77,21 @@ fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<Owned
         folder = Some(opened?);
     }
     folder.ok_or(Errno::INVAL)
+}
+
+/// Learns of writes that failed later: a network file system reports a full disk or a used-up quota only when a descriptor is closed. It does so for each one,
+/// so a copy of the descriptor is closed, and the file keeps its lock.
+#[allow(unsafe_code)]
+pub(crate) fn flush(file: BorrowedFd<'_>) -> System<()> {
+    let Ok(copy) = rustix::io::fcntl_dupfd_cloexec(file, 0) else { return Ok(()) }; // too many files are open
+    // SAFETY: the descriptor is ours, and nothing uses it any more.
+    match unsafe { libc::close(copy.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => match Errno::from_io_error(&std::io::Error::last_os_error()) {
+            Some(Errno::INTR) => Ok(()), // it is closed
+            error => Err(error.unwrap_or(Errno::IO)),
+        },
+    }
 }
 
 /// On macOS fsync does not write to the medium; rustix has the call that does.

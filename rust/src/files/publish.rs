@@ -16,7 +16,7 @@ use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
 use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, TRIES, check_names, sync};
+use crate::files::folders::{LastFolder, Make, TRIES, check_names, flush, sync};
 use crate::files::lock::Lock;
 use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
@@ -74,6 +74,11 @@ pub(crate) fn refused(error: &WriteError) -> Answer {
         WriteError::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
         WriteError::Piece(code) => [-2, *code as i64, 0, 0],
     }
+}
+
+/// The result for a name that was created, replaced or removed, but whose folder could not be synced: a crash may undo it.
+pub(crate) fn unsynced(error: Errno) -> Answer {
+    [-3, i64::from(error.raw_os_error()), 0, 0]
 }
 
 /// Names beneath a root, with their expected states.
@@ -168,7 +173,9 @@ pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()>
 pub(crate) fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
     stamp(file, before)?;
     if durable {
-        sync(file)?;
+        sync(file)?
+    } else {
+        flush(file)?
     }
     Ok(Version::of(&rustix::fs::fstat(file)?))
 }
@@ -210,10 +217,7 @@ fn publish_one(
         if old.is_some() {
             forget_journal(folder, base);
         }
-        if batch.sync {
-            sync(folder)?;
-        }
-        Ok(answer)
+        Ok(synced(batch, folder, answer))
     });
     match done {
         Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
@@ -247,6 +251,14 @@ fn publish_new(
     Err(Errno::AGAIN.into())
 }
 
+/// The answer, once the folder of a changed name is synced.
+fn synced(batch: &Batch<'_>, folder: BorrowedFd<'_>, answer: Answer) -> Answer {
+    match batch.sync.then(|| sync(folder)) {
+        Some(Err(error)) => unsynced(error),
+        _ => answer,
+    }
+}
+
 fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: &Threads) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
     let erased = state.within(batch, &batch.names[number], false, |folder, base, _| {
@@ -262,10 +274,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads:
         retry(|| rustix::fs::unlinkat(folder, base, AtFlags::empty()))?;
         forget_journal(folder, base);
         drop(lock);
-        if batch.sync {
-            sync(folder)?;
-        }
-        Ok(published(version))
+        Ok(synced(batch, folder, published(version)))
     });
     match erased {
         Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is missing

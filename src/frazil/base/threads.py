@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -22,11 +23,14 @@ class Threads:
     """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work;
     after an exception, work that has not begun is cancelled."""
 
-    __slots__ = ("_calls", "_count", "_name", "_threads")
+    __slots__ = ("_calls", "_free", "_name", "_threads")
 
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
-        self._count, self._name = count, name
+        self._name = name
+        self._free = [
+            None
+        ] * count  # one for each thread that may still be started: callers in several threads each take another
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
 
@@ -56,8 +60,11 @@ class Threads:
 
     def start(self) -> bool:
         """Starts another thread, up to their number. Returns whether there are any; else the calling thread does the work."""
-        if len(self._threads) < self._count and not self._start():
-            self._count = len(self._threads)
+        if self._free:
+            with suppress(IndexError):  # another caller has taken the last
+                self._free.pop()
+                if not self._start():
+                    self._free.clear()
         return bool(self._threads)
 
     def _start(self) -> bool:
@@ -87,7 +94,8 @@ class Threads:
                     call[1]()
         finally:
             self._calls.put(None)  # each thread puts it back for the next one
-            self._count, threads, self._threads = 0, self._threads, []
+            self._free.clear()
+            threads, self._threads = self._threads, []
         for thread in threads:
             if thread.ident is not None:  # it was started
                 thread.join()

@@ -148,7 +148,7 @@ class MemoryStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        values = join_pieces(pieces)
+        values = join_pieces(pieces, names)
         table = self._table
         answers: list[Version | Changed] = []
         with table.lock:

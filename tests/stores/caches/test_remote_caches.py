@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.faults.concurrent_calls import run
 from tests.servers.buckets import S3
-from tests.servers.web import WebServer
+from tests.servers.web import WebServer, serving
 
 import frazil
-from frazil.stores import Store
+from frazil.stores import CachingStore, MemoryStore, Store
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.testing import CountingStore
@@ -117,3 +119,42 @@ def test_files_of_a_web_server(web_server: WebServer, tmp_path: Path) -> None:
             assert (array[...] == VALUES).all()
             assert (store.bytes_read == 0) == (number > 0)
             assert isinstance(array.store, DiskCache)
+
+
+def test_values_of_unknown_length_are_read_through_each_cache(tmp_path: Path) -> None:
+    """A server that neither knows ranges nor says how long its answers are, as one that makes them while they are sent."""
+    content = MemoryStore()
+    for path, shards in (("chunks", None), ("shards", (50, 100))):
+        frazil.create_array(content, path=path, data=VALUES, chunks=(50, 50), shards=shards)
+
+    class Unmeasured(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            value = content.get(self.path[1:])
+            self.send_response(404 if value is None else 200)
+            self.send_header(*(("Content-Length", "0") if value is None else ("Transfer-Encoding", "chunked")))
+            self.end_headers()
+            if value is not None and self.command == "GET":
+                self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(value), value))
+
+        do_HEAD = do_GET
+
+        def log_message(self, *words: object) -> None:
+            """Logs nothing: tests read the output."""
+
+    caches: list[Callable[[Store], Store]] = [
+        lambda store: store,
+        lambda store: CachingStore(store, 10**6, validate=True),
+        lambda store: CachingStore(store, 10**6),
+        lambda store: DiskCache(store, tmp_path / "compared", small=0),
+        lambda store: DiskCache(store, tmp_path / "trusted", unchanging=("",)),
+    ]
+    ranges = [("chunks/c/0/0", (3, 5)), ("chunks/c/0/0", (0, 4))]
+    with serving(Unmeasured) as url:
+        for cache in caches:
+            store = cache(ObjectStore(url))
+            for path in ("chunks", "shards"):
+                for _ in range(2):
+                    assert np.array_equal(frazil.open_array(store, path=path)[...], VALUES)
+            assert store.get_partial_values(ranges) == content.get_partial_values(ranges)

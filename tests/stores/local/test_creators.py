@@ -367,9 +367,14 @@ def test_a_folder_that_cannot_be_synced_is_an_error_of_each_name(tmp_path: Path)
                 lambda keys=keys: store.put_many(keys, pieces_of([b"1"] * len(keys)), [CREATE_ONLY] * len(keys)),  # type: ignore[misc]
             )
             assert (error.errno, error.done, error.key) == (errno.EIO, True, keys[0])
+        calls = [lambda: store.set("a/0", b"new"), lambda: store.put("a/4", b"", ABSENT), lambda: store.erase("a/1")]
+        for call in calls:
+            error = refusal(StoreError, call)  # type: ignore[arg-type]
+            assert (error.errno, error.done) == (errno.EIO, True)
 
     run_processes([run])
-    assert store.list() == ["a/0", "a/1", "a/2", "a/3"]
+    assert store.list() == ["a/0", "a/2", "a/3", "a/4"]
+    assert store.get("a/0") == b"new"
 
 
 def test_a_file_that_cannot_be_synced_gets_no_name(tmp_path: Path) -> None:

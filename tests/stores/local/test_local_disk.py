@@ -36,6 +36,25 @@ def path_of(store: LocalStore, key: str) -> Path:
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
+def test_a_root_that_cannot_be_looked_at(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder on a network disk that another machine has removed is stale; every other error is ours, and names the folder."""
+    store.set("a", b"1")
+    shutil.rmtree(store.path)
+    failures = [errno.EIO, errno.ESTALE]
+    look = os.fstat
+
+    def fails(fd: int) -> os.stat_result:
+        if not failures:
+            return look(fd)
+        raise OSError(failures.pop(0), "injected")
+
+    monkeypatch.setattr(os, "fstat", fails)
+    error = refusal(StoreError, store.list)
+    assert (error.errno, error.path) == (errno.EIO, store.path)
+    store.set("b", b"2")
+    assert store.list() == ["b"]
+
+
 def test_prefixes_and_keys_exclude_each_other(store: LocalStore) -> None:
     store.set("a/b", b"1")
     for key, number in (("a", errno.EISDIR), ("a/b/c", errno.ENOTDIR)):

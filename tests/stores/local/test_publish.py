@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ import pytest
 from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
 from tests.stores.refused_system_calls import lack, require_filters
 
+import frazil
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores import LocalStore
+from frazil.stores import LocalStore, ZipStore
 from frazil.stores.transfer.value_copies import put_parts
 from frazil.testing.checks import refusal
 
@@ -169,12 +171,13 @@ def test_fewer_threads_where_the_system_has_no_more(tmp_path: Path) -> None:
     code = """
 import resource, sys
 import numpy as np
-from frazil.stores import LocalStore
+from frazil.stores import LocalStore, ZipStore
 store = LocalStore(sys.argv[1])
 names = [f"{i}" for i in range(400)]
 from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import pieces_of
 pieces = pieces_of([b"%d" % i for i in range(400)])
+import frazil
 from frazil import _kernel
 result = np.empty((400, 4), np.int64)
 store.set("first", b"")
@@ -405,6 +408,35 @@ def test_writes_create_only_valid_names(tmp_path: Path, way: str, sync: bool) ->
     assert not [name for name in os.listdir(store.path) if name.endswith("__lock")]
     store.erase_prefix("")
     assert store.list() == []
+
+
+def test_a_quota_that_is_reported_when_a_file_is_closed(tmp_path: Path) -> None:
+    """Network file systems do so: a write that nobody checked then would lose data in silence."""
+    require_filters()
+    store, archive = LocalStore(tmp_path / "root"), ZipStore(tmp_path / "a.zip")
+    array = frazil.create_array(tmp_path / "b", data=np.arange(16), chunks=2, shards=16, shard_writes="append")
+    store.set("source", b"old")
+
+    def writes(key: str, value: int) -> list[Callable[[], object]]:
+        return [
+            *(partial(WRITES[way], store, key) for way in ("set", "stream", "copy")),
+            partial(store.create, f"{key} new", b"new"),
+            partial(archive.set, key, b"%d" % value),
+            partial(array.__setitem__, 5, value),
+        ]
+
+    for write in writes("key", 7):  # imports modules too
+        write()
+
+    def run() -> None:
+        lack("quota")
+        for write in writes("key", 8)[:3] + writes("other", 8)[3:]:
+            assert refusal(StoreError, write).errno == errno.EDQUOT
+
+    run_processes([run])
+    assert store.list() == ["key", "key new", "source"]
+    assert (store.get("key"), archive.get("key"), archive.list()) == (b"old", b"7", ["key"])
+    assert np.array_equal(frazil.open_array(tmp_path / "b")[4:7], [4, 7, 6])
 
 
 @pytest.mark.parametrize("key", ["link", "folder", "pipe"])

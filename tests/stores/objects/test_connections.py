@@ -171,3 +171,28 @@ def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.Mo
     assert [threads.submit(partial(int, text)).result(0) for text in "123"] == [1, 2, 3]
     assert isinstance(threads.submit(partial(int, "a")).exception(0), ValueError)
     assert threads._count == 0
+
+
+def test_several_callers_make_all_requests_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each counts on the thread of the other, until none has started."""
+    start, both = threading.Thread.start, threading.Barrier(2)
+
+    def no_thread(self: threading.Thread) -> None:
+        if self.name != "frazil-requests":
+            start(self)
+            return
+        both.wait(60)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    threads, found = RequestThreads(3), list[int]()
+    callers = [
+        threading.Thread(target=lambda text=text: found.append(threads.submit(partial(int, text)).result(60)))
+        for text in "12"
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert sorted(found) == [1, 2]
+    assert threads._count == 0

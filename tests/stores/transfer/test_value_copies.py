@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import obstore
@@ -27,11 +28,13 @@ from frazil.stores import (
     Store,
     Version,
     WrappedStore,
+    ZipStore,
+    adapt,
 )
 from frazil.stores.local import new_files as files_module
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.value_copies import put_parts
-from frazil.stores.values import Changed, Pieces, Sources
+from frazil.stores.values import Changed, Pieces, Sources, whole_spans
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
 NAMES = st.lists(
@@ -368,3 +371,51 @@ def test_errors_of_parts_are_not_those_of_the_store(kind: str, error: BaseExcept
     assert caught.value is error
     assert store.get("a") == b"old"
     assert store.list() == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["memory", "zip", "dict", "bucket"])
+def test_a_piece_that_cannot_be_read_names_its_value(tmp_path: Path, kind: str) -> None:
+    stores: dict[str, Callable[[], Store]] = {
+        "memory": MemoryStore,
+        "zip": lambda: ZipStore(tmp_path / "a.zip"),
+        "dict": lambda: adapt({}),
+        "bucket": lambda: ObjectStore(obstore.store.MemoryStore()),
+    }
+    source = LocalStore(tmp_path / "source")
+    for key in "ab":
+        source.set(key, b"0123456789")
+    fetched = source.fetch(["a", "b"], whole_spans(2))
+    os.truncate(tmp_path / "source" / "b", 3)
+    pieces = Pieces(fetched.sources, fetched.rows, np.array([0, 1, 2]))
+    with pytest.raises(StoreError) as caught:
+        stores[kind]().put_many(["x", "y"], pieces, [None, None])
+    assert caught.value.key == "y"
+
+
+class _Part(bytes):
+    """A part that counts those in memory."""
+
+    alive = most = 0
+
+    def __new__(cls, length: int) -> Self:
+        _Part.alive += 1
+        _Part.most = max(_Part.most, _Part.alive)
+        return super().__new__(cls, length)
+
+    def __del__(self) -> None:
+        _Part.alive -= 1
+
+
+def test_a_stream_to_a_bucket_is_in_no_memory_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refuses(self: threading.Thread) -> None:
+        if self.name == "frazil parts":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    store = ObjectStore(obstore.store.MemoryStore())
+    put_parts(store, "a", 20 * 2**20, (_Part(2**20) for _ in range(20)))
+    assert store.get("a") == bytes(20 * 2**20)
+    assert _Part.most <= 2

@@ -19,9 +19,10 @@ import pytest
 from tests.stores.local_disks import run_processes
 from tests.stores.refused_system_calls import lack, require_filters
 
-from frazil.errors import StoreError
+from frazil.errors import FormatError, StoreError
 from frazil.stores import ZipStore
 from frazil.stores.zip import archive_file
+from frazil.stores.zip.headers import end_records
 
 CALLS = ("pwrite", "rename", "ftruncate", "unlink", "utime", "link")
 OLD = {"a": b"old", "b/c": b"x" * 500}
@@ -176,6 +177,30 @@ def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> No
         ZipStore(path).set("c", b"more")
         assert content(path) == {"b": b"new" * 100, "c": b"more"}
         assert not journal.exists()
+
+
+def test_the_journal_of_a_copied_archive_is_kept(tmp_path: Path) -> None:
+    """It is useless for the copy, but has the only directory, until the archive is replaced."""
+    path, copied = tmp_path / "x.zip", tmp_path / "copied.zip"
+    store = ZipStore(path)
+    store.set("a", b"old")
+    with (
+        failing(2, Killed(), half=True),
+        patch.object(archive_file.ArchiveFile, "restore", _nothing),
+        pytest.raises(Killed),
+    ):
+        store.set("a", b"new")
+    journal = Path(f"{path}.journal").read_bytes()
+    copied.write_bytes(path.read_bytes())
+    Path(f"{copied}.journal").write_bytes(journal)
+    for use in (lambda: ZipStore(copied).get("a"), lambda: ZipStore(copied).set("b", b"1")):
+        with pytest.raises(FormatError):
+            use()
+        assert Path(f"{copied}.journal").read_bytes() == journal
+    path.unlink()
+    path.write_bytes(end_records(0, 0, 0))  # another archive
+    ZipStore(path).clear()
+    assert not Path(f"{path}.journal").exists()
 
 
 def test_a_forked_child_leaves_the_archive_to_its_parent(tmp_path: Path) -> None:

@@ -24,11 +24,13 @@ from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.key_sweep import Chunks
 from frazil.operations.convert.plan import ArrayPlan
 from frazil.operations.convert.shard_forms import Composed, Objects, ShardForms, compose, shard_forms
+from frazil.operations.copy.digests import StoredObject, have_same_digest, md5_of
+from frazil.operations.copy.plan import digest_of
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.content import join_pieces, read_values, taken
 from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects
@@ -80,13 +82,14 @@ def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
     links = forms is None and route.in_place
     # if bytes will be held in memory, their number must be known
     direct = route.store.capabilities.direct and route.to_store.capabilities.direct
-    sizes = None if direct else route.store.sizes(chunks.keys)
+    sizes = None if direct else chunks.sizes_in(route.store)
     moved, first, count = Moved(0, 0), 0, min(_AT_FIRST, most)
     while first < len(targets):
         if sizes is not None:
             count = _fitting(sizes[first : first + most], route.runtime.bytes_in_flight)
         names, new = chunks.keys[first : first + count], targets[first : first + count]
-        done = _link(route.store, names, new) if links else _halved(partial(_copy, route, array, forms), names, new)
+        copy = partial(_copy, route, array, forms, chunks)
+        done = _link(route.store, names, new) if links else _halved(copy, names, new)
         route.report(done.nbytes)
         moved, first = moved.plus(done), first + count
         count = max(1, min(most, _BATCH // max(moved.nbytes // max(moved.objects, 1), 1)))
@@ -170,8 +173,19 @@ def _check(route: Route, forms: ShardForms, names: Sequence[str], _targets: Sequ
 
 
 def _copy(
-    route: Route, array: ArrayPlan, forms: ShardForms | None, names: Sequence[str], targets: Sequence[str]
+    route: Route,
+    array: ArrayPlan,
+    forms: ShardForms | None,
+    chunks: Chunks,
+    names: Sequence[str],
+    targets: Sequence[str],
 ) -> Moved:
+    before = Moved(0, 0)
+    if route.again and forms is None:
+        there, before = _found_before(route, array, chunks, names, targets)
+        names, targets = list(compress(names, ~there)), list(compress(targets, ~there))
+    if not names:
+        return before
     spans = np.zeros((len(names), 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
     fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
@@ -181,20 +195,53 @@ def _copy(
                 "there is a folder where a chunk is expected", key=name, hint="find out what it is, and remove it"
             )
     found = np.flatnonzero(np.asarray(fetched.status) == FOUND)
-    sizes = fetched.sizes[found]
+    new = [targets[i] for i in found.tolist()]
+    there = np.zeros(len(new), np.bool_)
     if forms is None:
         pieces = Pieces(fetched.sources, fetched.rows[found], np.arange(len(found) + 1))
     else:
         pieces, sizes = _composed(route.store, forms, names, found, fetched)
-    new = [targets[i] for i in found.tolist()]
-    copied = np.ones(len(new), np.bool_)
-    if route.again:
-        copied = ~_moved_before(route, array, [names[i] for i in found.tolist()], new)
-        copied |= route.to_store.sizes(new) != sizes
-        pieces = _chosen(pieces, copied)
-    if copied.any():
-        route.to_store.put_many(list(compress(new, copied.tolist())), pieces, [ANY] * int(copied.sum()))
-    return Moved.of(fetched.sizes[found], int((~copied).sum()))
+        if route.again:
+            there = _composed_before(route, array, [names[i] for i in found.tolist()], new, pieces, sizes)
+            pieces = _chosen(pieces, ~there)
+    if not there.all():
+        route.to_store.put_many(list(compress(new, ~there)), pieces, [ANY] * int((~there).sum()))
+    return before.plus(Moved.of(fetched.sizes[found], int(there.sum())))
+
+
+def _found_before(
+    route: Route, array: ArrayPlan, chunks: Chunks, names: Sequence[str], targets: Sequence[str]
+) -> tuple[Flags, Moved]:
+    """Which targets have the bytes of the present sources, by times of change or by digests; and what these are. No value is requested."""
+    found = route.to_store.fetch(targets, NO_SPANS)
+    sizes, versions = found.sizes, found.versions
+    if chunks.sizes is None or chunks.versions is None:
+        listed = route.store.fetch(names, NO_SPANS)
+        own_sizes, own_versions = listed.sizes, listed.versions
+    else:
+        first = chunks.keys.index(names[0])
+        rows = slice(first, first + len(names))
+        own_sizes, own_versions = chunks.sizes[rows], chunks.versions[rows]
+    there = (sizes == own_sizes) & (sizes >= 0)
+    by_time = _moved_before(route, array, names, targets)
+    limit = route.runtime.bytes_in_flight
+    for row in np.flatnonzero(there & ~by_time).tolist():
+        source = StoredObject(route.store, names[row], own_versions[row])
+        there[row] = have_same_digest(source, StoredObject(route.to_store, targets[row], versions[row]), limit)
+    return there, Moved.of(own_sizes[there], int(there.sum()))
+
+
+def _composed_before(
+    route: Route, array: ArrayPlan, names: Sequence[str], targets: Sequence[str], pieces: Pieces, sizes: Columns
+) -> Flags:
+    """Which targets have these new values, by times of change or by digests."""
+    found = route.to_store.fetch(targets, NO_SPANS)
+    there = found.sizes == sizes
+    by_time = _moved_before(route, array, names, targets)
+    for row in np.flatnonzero(there & ~by_time).tolist():
+        digest = digest_of(found.versions[row])
+        there[row] = digest is not None and digest == md5_of(join_pieces(taken(pieces, row)))
+    return np.asarray(there, np.bool_)
 
 
 def _composed(
@@ -253,7 +300,7 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
     target = _open(route.to_store, route.target, route, array.path, array.target)
     grid = array.target.chunk_grid
     assert isinstance(grid, RegularGrid)
-    sizes = route.store.sizes(chunks.keys)
+    sizes = chunks.sizes_in(route.store)
     moved_before = (
         _moved_before(route, array, chunks.keys, targets) if route.again else np.zeros(len(targets), np.bool_)
     )

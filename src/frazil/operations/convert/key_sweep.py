@@ -11,15 +11,22 @@ from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.stores.store import Store
-from frazil.stores.values import Columns
+from frazil.stores.values import Columns, Page, Version
 
 
 class Chunks(Record):
-    """Stored chunks of one array: keys, and int64[n, d], their coordinates in its grid."""
+    """Stored chunks of one array: keys, and int64[n, d], their coordinates in its grid; from the listing also int64[n], their sizes, and their versions, where
+    looking them up would take a request for each (else None)."""
 
     path: str
     keys: list[str]
     coords: Columns
+    sizes: Columns | None = None
+    versions: list[Version | None] | None = None
+
+    def sizes_in(self, store: Store) -> Columns:
+        """The sizes, as they are in the store that was listed."""
+        return store.sizes(self.keys) if self.sizes is None else self.sizes
 
 
 class Sweep:
@@ -39,28 +46,32 @@ class Sweep:
         self.stray_count = 0
 
     def __iter__(self) -> Iterator[Chunks]:
-        scalars: dict[str, list[str]] = {}  # the chunk of an array without dimensions may have either of two keys
-        path, keys, coords = "", list[str](), list[tuple[int, ...]]()
-        for page in self._store.list_pages(self._hierarchy.root):
-            for key in page.keys:
+        scalars: dict[
+            str, list[tuple[Page, int]]
+        ] = {}  # an array without dimensions may have its chunk under either of two keys
+        details = not self._store.capabilities.direct
+        for page in self._store.list_pages(self._hierarchy.root, details=details):
+            path, rows, coords = "", list[int](), list[tuple[int, ...]]()
+            for row, key in enumerate(page.keys):
                 found = self._claims.chunk(key)
                 if found is None:
                     self._is_stray(key)
                     continue
                 if not found[1]:
-                    scalars.setdefault(found[0], []).append(key)
+                    scalars.setdefault(found[0], []).append((page, row))
                     continue
-                if found[0] != path and keys:
-                    yield _chunks(path, keys, coords)
-                    keys, coords = [], []
+                if found[0] != path and rows:
+                    yield _chunks(path, page, rows, coords)
+                    rows, coords = [], []
                 path = found[0]
-                keys.append(key)
+                rows.append(row)
                 coords.append(found[1])
-            if keys:
-                yield _chunks(path, keys, coords)
-                keys, coords = [], []
-        for path, keys in scalars.items():
-            yield _chunks(path, [self._scalar(path, keys)], [()])
+            if rows:
+                yield _chunks(path, page, rows, coords)
+        for path, places in scalars.items():
+            keys = [page.keys[row] for page, row in places]
+            page, row = places[keys.index(self._scalar(path, keys))]
+            yield _chunks(path, page, [row], [()])
 
     def _is_stray(self, key: str) -> None:
         others = self._others
@@ -85,5 +96,9 @@ class Sweep:
         return chosen
 
 
-def _chunks(path: str, keys: list[str], coords: list[tuple[int, ...]]) -> Chunks:
-    return Chunks(path, keys, np.array(coords, np.int64).reshape(len(keys), -1 if coords[0] else 0))
+def _chunks(path: str, page: Page, rows: list[int], coords: list[tuple[int, ...]]) -> Chunks:
+    keys = [page.keys[row] for row in rows]
+    chunks = Chunks(path, keys, np.array(coords, np.int64).reshape(len(keys), -1 if coords[0] else 0))
+    if page.sizes is None or page.versions is None:
+        return chunks
+    return chunks._replace(sizes=page.sizes[rows], versions=[page.versions[row] for row in rows])

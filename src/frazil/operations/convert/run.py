@@ -66,7 +66,7 @@ class Task(Record):
         for chunks in sweep:
             if straight:
                 check_chunks(route, self.plan.arrays[chunks.path], chunks)
-            existing = Moved.of(self.store.sizes(chunks.keys))
+            existing = Moved.of(chunks.sizes_in(self.store))
             moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(existing)
         return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
 
@@ -105,7 +105,7 @@ class Task(Record):
         moved: dict[str, Moved] = {}
         for chunks in sweep:
             done = (
-                Moved.of(self.store.sizes(chunks.keys))
+                Moved.of(chunks.sizes_in(self.store))
                 if self._stay(chunks.path)
                 else move_chunks(route, self.plan.arrays[chunks.path], chunks)
             )

@@ -3,7 +3,6 @@ chooses the keys."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +10,9 @@ from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.threads import Threads
 from frazil.errors import ConflictError, StoreError
+from frazil.operations.copy.digests import StoredObject, have_same_digest
 from frazil.operations.copy.merge import Pair, with_found
-from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
+from frazil.operations.copy.plan import is_document, is_reference, is_same, split_batches
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.local_store import LocalStore
@@ -160,28 +160,11 @@ def _is_copied(route: Route, pair: Pair, limit: int) -> bool:
 
 
 def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
-    """Whether digests prove that the destination has the bytes of the source: both stores report one, or one store does and the other's is computed here, if it
-    needs no requests."""
+    """Whether digests prove that the destination has the bytes of the source."""
     name, source, found = pair
-    digest, other = digest_of(source.version), None if found is None else digest_of(found.version)
-    if digest is not None and other is not None:
-        return digest == other
-    if other is not None and route.store.capabilities.direct:
-        return _md5(route.store, route.root + name, limit) == other
-    if digest is not None and route.to_store.capabilities.direct:
-        return _md5(route.to_store, route.to_root + name, limit) == digest
-    return False
-
-
-def _md5(store: Store, key: str, limit: int) -> bytes | None:
-    """The digest of a value, in hexadecimal digits; None if the value is replaced meanwhile."""
-    digest = hashlib.md5(usedforsecurity=False)
-    try:
-        for piece in pieces_of_object(store, key, store.fetch([key], NO_SPANS), limit):
-            digest.update(piece)
-    except ConflictError:
-        return None
-    return digest.hexdigest().encode()
+    here = StoredObject(route.store, route.root + name, source.version)
+    there = StoredObject(route.to_store, route.to_root + name, None if found is None else found.version)
+    return have_same_digest(here, there, limit)
 
 
 def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit: int) -> bool:

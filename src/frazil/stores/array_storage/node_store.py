@@ -18,6 +18,7 @@ from frazil.errors import (
     FrazilError,
     InvalidInputError,
     NotFoundError,
+    StoreError,
 )
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import KnownExtensions
@@ -169,7 +170,8 @@ class NodeStore(Store):
                 key=key,
                 hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
             )
-        values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
+        rows = [row for row, _ in keys.documents]
+        values = join_pieces(picked(pieces, np.array(rows, np.int64)), [names[row] for row in rows])
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
         arrays = {path: new.get(path) or self._node(path) for path, _ in keys.chunks}
         for path, chunks in keys.chunks:
@@ -182,7 +184,13 @@ class NodeStore(Store):
             coords = chunks.all_inside(names, path, node)
             assert isinstance(node, ArrayMetadata)
             values_of = picked(pieces, np.array(chunks.rows, np.int64))
-            published = self.nodes.chunks(path, node).publish(coords, values_of, [expect[row] for row in chunks.rows])
+            try:
+                published = self.nodes.chunks(path, node).publish(
+                    coords, values_of, [expect[row] for row in chunks.rows]
+                )
+            except StoreError as error:  # a piece that cannot be read has no key
+                error.path = error.path or path
+                raise
             for row, answer in zip(chunks.rows, published, strict=True):
                 answers[row] = answer
         return answers

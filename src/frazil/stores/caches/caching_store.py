@@ -283,10 +283,11 @@ class KeepingStore(WrappedStore):
             if value is None:
                 missing.append(name)
                 continue
-            first = start if 0 <= start <= size else clip_span(start, length, size)[0]
+            # a web server may not tell the size (-1) with a range from the start
+            first = start if start >= 0 and not 0 <= size < start else clip_span(start, length, size)[0]
             answer.parts[i] = Part(first, value)
             fit = not policy.compares or (version is not None and not answer.version_may_repeat[row])
-            if takes and fit and policy.keeps(name, len(value)):
+            if takes and fit and size >= 0 and policy.keeps(name, len(value)):
                 additions.append(Addition(name, version, size, Part(first, value)))
         if missing:
             self._kept.drop(missing)

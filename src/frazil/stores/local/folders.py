@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from errno import ELOOP, ENOENT, ENOTDIR, ENOTEMPTY
+from errno import EIO, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from frazil import _kernel
 from frazil.errors import InvalidInputError
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
+from frazil.stores.local.system_errors import unreadable
 from frazil.stores.values import NameColumn, Page, Version, no_names
 
 LOCK_SUFFIX: Final = ".__lock"
@@ -30,14 +31,22 @@ _MISSING = frozenset((ENOENT, ENOTDIR, ELOOP))
 class RootFolder:
     """The open root folder of a store; closed after its last use, so never during a call. Raises OSError if it cannot be opened."""
 
-    __slots__ = ("_open", "fd")
+    __slots__ = ("_open", "_path", "fd")
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._open = _kernel.Descriptor(path)
         self.fd = self._open.fd
 
     def is_removed(self) -> bool:
-        return os.fstat(self.fd).st_nlink == 0
+        """Whether nothing names the folder any more. Raises StoreError."""
+        try:
+            return os.fstat(self.fd).st_nlink == 0
+        except OSError as error:
+            if error.errno == ESTALE:  # of a network file system: another machine has removed it
+                return True
+            message = "the store's folder cannot be read"
+            raise unreadable(error.errno or EIO, key=None, path=self._path, message=message) from error
 
 
 def enter_folder(folder: int, path: str) -> _kernel.Descriptor | None:

@@ -325,7 +325,7 @@ class LocalStore(Store):
             _kernel.erase_files(root.fd, names, [expected(version) for version in expect], self.sync, result)
         table = raw(result)
         answers: list[Changed | None] = []
-        for i, (code, _, size, _) in enumerate(result.tolist()):
+        for i, (code, inode, size, _) in enumerate(result.tolist()):
             if code == 0:
                 answers.append(None)
             elif code == errno.EISDIR or (code == -1 and size < 0):
@@ -333,7 +333,7 @@ class LocalStore(Store):
             elif code == -1:
                 answers.append(Changed(table[32 * i + 8 : 32 * i + 32]))
             else:
-                raise refused("cannot be erased", code, names[i])
+                raise not_synced(inode, names[i]) if code == NOT_SYNCED else refused("cannot be erased", code, names[i])
         return answers
 
     def _erase_below(self, prefix: str) -> None:
@@ -415,7 +415,7 @@ class LocalStore(Store):
         except StoreError:
             raise
         except OSError as error:
-            raise refused("cannot be listed", error.errno or 0, prefix) from error
+            raise refused("cannot be listed", error.errno or 0, prefix, path=self.path) from error
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
@@ -435,10 +435,10 @@ class LocalStore(Store):
     def _current_root(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
-        if root is not None and root.is_removed():
-            self._root = None
-            root = self._open()
-        return root
+        if root is None or not root.is_removed():
+            return root
+        self._root = None
+        return self._open()
 
     def _root_created(self) -> RootFolder:
         root = self._current_root()

@@ -71,10 +71,10 @@ def unreadable(
     return kind(f"{message}: {reason}", errno=code, key=key, path=path, chunk=chunk, hint=hint)
 
 
-def refused(message: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
-    """The error for an object that "cannot be written" (erased, listed). done: as in StoreError."""
+def refused(message: str, code: int, key: str, *, done: bool | None = None, path: str | None = None) -> StoreError:
+    """The error for an object that "cannot be written" (erased, listed). done: as in StoreError; path: of the store."""
     reason, hint = reason_of(code)
-    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, hint=hint)
+    return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, path=path, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:

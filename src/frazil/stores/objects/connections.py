@@ -65,11 +65,16 @@ class RequestThreads:
             if thread.ident is None:
                 with self._changed:
                     self._count -= 1
-                    task = None if self._count else self._tasks.popleft()
-                if task is not None:
+                while (task := self._abandoned()) is not None:
                     _run_task(*task)
+                    del task
             if not isinstance(error, RuntimeError):
                 raise
+
+    def _abandoned(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """A task that no thread will take, of any caller: one who counted on a thread that then did not start waits for it."""
+        with self._changed:
+            return self._tasks.popleft() if self._tasks and not self._count else None
 
     def _work(self) -> None:
         while (task := self._next()) is not None:

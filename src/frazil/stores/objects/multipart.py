@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Final
 
 from frazil.base.threads import Threads
+from frazil.errors import StoreError
 from frazil.stores.objects.range_requests import MARK
 
 if TYPE_CHECKING:
@@ -36,10 +40,10 @@ def put_parts(
             raise
 
     # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object: so another thread
-    # makes them. If none can be started, all are in memory before the client begins.
-    with Threads(1, "frazil parts") as elsewhere:
+    # makes them. If none can be started, all are in a temporary file before the client begins.
+    with ExitStack() as files, Threads(1, "frazil parts") as elsewhere:
         if not elsewhere.start():
-            parts = iter(list(parts))
+            parts = _from_file(files, key, parts)
         try:
             return obstore.put(
                 client, key, prefetched(),
@@ -49,3 +53,29 @@ def put_parts(
             if broken:
                 raise broken[0] from None
             raise
+
+
+def _from_file(files: ExitStack, key: str, parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of all parts, once they are in a temporary file, which `files` closes."""
+    with _file_errors(key):
+        file: IO[bytes] = files.enter_context(TemporaryFile(buffering=0))  # noqa: SIM115 # closed by `files`
+    for part in parts:
+        view = memoryview(part)
+        with _file_errors(key):
+            while view:
+                view = view[file.write(view) :]
+    file.seek(0)
+    return iter(partial(file.read, _PART), b"")
+
+
+@contextmanager
+def _file_errors(key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the parts of the value could not be kept in a temporary file: {error.strerror}",
+            errno=error.errno,
+            key=key,
+            hint="free space in TMPDIR, or allow more threads (ulimit -u): then no file is needed",
+        ) from error

@@ -267,7 +267,7 @@ class ObjectStore(Store):
             )
         value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, value_buffers(value), expect)
+            return self._put_if(key, value_buffers(value, key), expect)
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
         mark = _new_mark() if value.rows[:, 2].sum() >= MULTIPART else None  # of what goes in parts
         try:
@@ -280,7 +280,7 @@ class ObjectStore(Store):
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
-                value_buffers(value),
+                value_buffers(value, key),
                 use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,

@@ -81,7 +81,8 @@ def are_of_several(answers: Sequence[Answer]) -> bool:
 
 
 def _is_continued(answer: Answer, continue_from: Fetched, name: int) -> bool:
-    """Whether the present object may be the one held. If a web server reports no versions, only the sizes can be compared."""
+    """Whether the present object may be the one held. If a web server reports no versions, only the sizes can be compared, as far as it reports those."""
     if continue_from.versions[name] is not None or continue_from.status[name] != FOUND:
         return True
-    return answer.state == "found" and answer.size == int(continue_from.sizes[name])
+    sizes = {answer.size, int(continue_from.sizes[name])} - {-1}
+    return answer.state == "found" and len(sizes) < 2

@@ -258,7 +258,7 @@ class AdaptedStore(Store, PartialWriter):
         """As the port says, as far as the object supports it: it may show partly written values to others. If one value fails, others of the call may
         have been stored."""
         self.require("writable")
-        values = dict(zip(names, join_pieces(pieces), strict=True))
+        values = dict(zip(names, join_pieces(pieces, names), strict=True))
         expected = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
             if self._ops.set_if is not None and self._ops.version is not None:

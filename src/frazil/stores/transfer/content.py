@@ -57,14 +57,17 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
     return values
 
 
-def join_pieces(pieces: Pieces) -> list[bytes]:
-    """Each value as separate bytes; a piece that is a whole `bytes` object is not copied. Raises StoreError for a piece outside its object."""
+def join_pieces(pieces: Pieces, names: Sequence[str] = ()) -> list[bytes]:
+    """Each value as separate bytes; a piece that is a whole `bytes` object is not copied. names: of the values, for errors. Raises StoreError for a piece
+    outside its object, or one that cannot be read."""
     rows = pieces.rows.tolist()
     offsets = pieces.offsets.tolist()
     in_files = [i for i, row in enumerate(rows) if row[0] >= 0]
     found: dict[int, bytes] = {}
     if in_files:
-        found = dict(zip(in_files, _read_files(pieces.sources, [rows[i] for i in in_files], None), strict=True))
+        value_of = np.searchsorted(pieces.offsets, in_files, side="right") - 1
+        named = [names[value] for value in value_of.tolist()] if names else None
+        found = dict(zip(in_files, _read_files(pieces.sources, [rows[i] for i in in_files], named), strict=True))
     values: list[bytes] = []
     for low, high in itertools.pairwise(offsets):
         parts: list[bytes | memoryview] = []

@@ -43,13 +43,13 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
     return whole[begin : begin + nbytes]
 
 
-def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
+def value_buffers(pieces: Pieces, key: str | None = None) -> bytes | memoryview | list[bytes | memoryview]:
     """The bytes of one value: one buffer, or several to be sent one after the other. Pieces of at least SHORT bytes are not copied if they are in memory.
-    Raises StoreError for a piece that cannot be read."""
+    key: of the value, for errors. Raises StoreError for a piece that cannot be read."""
     rows = merged_rows(pieces.rows)
     large = rows[:, 2] >= SHORT
     if not large.any() or (rows[:, 0] >= 0).any():
-        return joined_value(pieces._replace(rows=rows))
+        return joined_value(pieces._replace(rows=rows), key)
     bounds = [0, *(np.flatnonzero(large[1:] | large[:-1]) + 1).tolist(), len(rows)]
     buffers: list[bytes | memoryview] = []
     for low, high in itertools.pairwise(bounds):
@@ -58,11 +58,11 @@ def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryvie
         if large[low] and start + length <= len(buffer):
             buffers.append(memoryview(buffer)[start : start + length])
         else:
-            buffers.append(joined_value(pieces._replace(rows=rows[low:high])))
+            buffers.append(joined_value(pieces._replace(rows=rows[low:high]), key))
     return buffers if len(buffers) > 1 else buffers[0]
 
 
-def joined_value(pieces: Pieces) -> bytes | memoryview:
+def joined_value(pieces: Pieces, key: str | None = None) -> bytes | memoryview:
     """The bytes of one value; a single piece that is a whole `bytes` object is not copied. Raises StoreError for a piece that cannot be read."""
     (files, buffers), rows = pieces.sources, pieces.rows
     if not len(rows):
@@ -74,5 +74,5 @@ def joined_value(pieces: Pieces) -> bytes | memoryview:
     ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
     value = empty_buffer(int(ends[-1]))
     for _, code, text in _kernel.read_rows(files, buffers, rows, value, ends, 1):
-        raise read_error(code, text, None)
+        raise read_error(code, text, key)
     return value.data

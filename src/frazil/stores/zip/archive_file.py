@@ -80,8 +80,9 @@ class ArchiveFile:
         self.path, self.fd, self.sync, self._journaled = path, fd, sync, False
 
     def close(self) -> None:
-        """Releases the lock."""
-        os.close(self.fd)
+        """Releases the lock. Raises StoreError."""
+        with _store_errors(self.path, "written"):
+            os.close(self.fd)
 
     @property
     def is_changed(self) -> bool:
@@ -103,17 +104,19 @@ class ArchiveFile:
         return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def restore(self) -> bool:
-        """Undoes the changes of a killed writer, or of this one. Returns whether there were any. Raises StoreError, FormatError."""
+        """Undoes the changes of a killed writer, or of this one. Returns whether there were any. A journal of another file stays: if both were copied, it has
+        the only directory. The next change replaces it. Raises StoreError, FormatError."""
         with _store_errors(self.path, "restored"):
             try:
                 with open(self.path + JOURNAL, "rb") as file:
                     journal = parse_journal(file.read())
             except FileNotFoundError:
                 return False
-            if journal.is_of(self.fd):
-                _write(self.fd, journal.tail, journal.start)
-                os.ftruncate(self.fd, journal.start + len(journal.tail))
-                self._synced()
+            if not journal.is_of(self.fd):
+                return False
+            _write(self.fd, journal.tail, journal.start)
+            os.ftruncate(self.fd, journal.start + len(journal.tail))
+            self._synced()
             os.unlink(self.path + JOURNAL)
             self._journaled = False
             return True
@@ -183,11 +186,15 @@ class ArchiveFile:
                 raise
             finally:
                 os.close(fd)
+            with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
+                os.unlink(self.path + JOURNAL)
             self._sync_folder()
 
     def _synced(self) -> None:
         if self.sync:
             os.fsync(self.fd)
+        else:  # a network file system reports a full disk when a descriptor is closed
+            os.close(os.dup(self.fd))
 
     def _sync_folder(self) -> None:
         if self.sync:

@@ -175,7 +175,7 @@ class ZipStore(Store):
             file = open_archive(self.file, sync=self.sync)
             try:
                 if not file.is_empty:
-                    file.restore()  # removes the journal, which would otherwise be restored into a later file
+                    file.restore()
                     self._refreshed()
                 file.rewrite((), end_records(0, 0, 0))
             finally:
@@ -329,7 +329,7 @@ class ZipStore(Store):
             check_name(name, InvalidInputError)
             if len(name.encode()) > 2**16 - 1:
                 raise InvalidInputError("a name in a zip archive must have at most 65535 bytes", key=name)
-        values = join_pieces(pieces)
+        values = join_pieces(pieces, names)
         stamp = dos_stamp(time.time())
         with self._writing() as (file, entries):
             new: list[tuple[str, Entry]] = []
