@@ -55,6 +55,8 @@ def test_info_prints_and_evaluates_as_a_table() -> None:
     assert "9 of 9 chunks" in str(array.info_complete())
     assert array.info_complete().chunks_initialized == 9
     assert "times smaller" in str(frazil.create_array({}, data=np.ones(1000)).info)
+    null = frazil.create_array({}, shape=2, dtype="f4", zarr_format=2, fill_value=None)
+    assert ("fill value", "null") in null.info.rows() and null.info.fill_value is None
     assert "3.0 times larger" in str(frazil.create_array({}, data=np.ones(4, "i1"), chunks=2, codecs=["crc32c"]).info)
 
 
