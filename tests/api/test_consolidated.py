@@ -88,7 +88,9 @@ def test_copies_are_not_read_if_they_are_not_wanted() -> None:
     """They may be stale."""
     store = consolidated()
     document = json.loads(store.get("depth/zarr.json") or b"")
-    store.set("depth/zarr.json", json.dumps({**document, "attributes": {"late": 1}}).encode())  # as another program does
+    store.set(
+        "depth/zarr.json", json.dumps({**document, "attributes": {"late": 1}}).encode()
+    )  # as another program does
     opened = frazil.open_group(Unlisted(store), use_consolidated=False)
     with pytest.raises(StoreError, match="listable"):
         list(opened)
