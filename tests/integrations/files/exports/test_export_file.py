@@ -15,6 +15,7 @@ import xarray
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
+import frazil.xarray
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.stores.memory import MemoryStore
 
@@ -101,6 +102,8 @@ def test_tiff(root: frazil.Group, tmp_path: Path) -> None:
         assert file.series[0].axes == "TYX" and np.array_equal(file.asarray(), TEMP)
     with pytest.raises(InvalidInputError, match="two dimensions or more"):
         frazil.export_file(root["y"], tmp_path / "b.tif")
+    with pytest.raises(InvalidInputError, match="no last dimension of length 1"):
+        frazil.export_file(frazil.create_array(MemoryStore(), data=TEMP[:, :, :1]), tmp_path / "b.tif")
     assert [path.name for path in tmp_path.iterdir()] == ["a.tif"]
 
 
@@ -311,6 +314,14 @@ def test_names_of_dimensions_that_arrays_have_which_are_not_their_coordinates(tm
     for ending in ("nc", "h5"):
         with pytest.raises(InvalidInputError, match="cannot begin with _nc4_non_coord_"):
             frazil.export_file(root, tmp_path / f"b.{ending}")
+
+
+def test_a_list_with_nan_stays_a_list_of_numbers(tmp_path: Path) -> None:
+    store = MemoryStore()
+    xarray.Dataset({"a": ("x", [1])}, attrs={"limits": [np.nan, 1, -np.inf]}).frazil.write(store)
+    frazil.export_file(store, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        np.testing.assert_array_equal(file.attrs["limits"], [np.nan, 1, -np.inf])
 
 
 def test_a_fill_attribute_of_times(tmp_path: Path) -> None:

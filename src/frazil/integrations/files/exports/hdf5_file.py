@@ -111,12 +111,15 @@ def _attribute(value: object) -> object:
         return value
     if isinstance(value, list) and value:
         if all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
-            # integers from both ends of 64 bits have no common type; as floats they would change
-            whole = all(isinstance(item, int) for item in value)
+            # integers from both ends of 64 bits have no common type, and floats have not all of them
+            integers = [item for item in value if isinstance(item, int)]
+            whole = len(integers) == len(value)
             numbers = np.asarray(
                 value, np.uint64 if whole and min(value) >= 0 and 2**63 <= max(value) < 2**64 else None
             )
-            if numbers.dtype.kind in ("iu" if whole else "f") and (whole or all(abs(item) <= _EXACT for item in value)):
+            if numbers.dtype.kind in ("iu" if whole else "f") and (
+                whole or max(map(abs, integers), default=0) <= _EXACT
+            ):
                 return numbers
         elif all(isinstance(item, str) and is_plain(item) for item in value):
             return list(value)

@@ -75,6 +75,12 @@ def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -
             path=array.path or "/",
             hint="choose another format",
         )
+    if array.ndim > 2 and array.shape[-1] == 1:  # tifffile takes it for samples of a pixel
+        raise InvalidInputError(
+            f"a TIFF file has no last dimension of length 1, as in the shape {array.shape}",
+            path=array.path or "/",
+            hint="choose another format, or leave this dimension out",
+        )
     axes = [_AXES.get(name or "", "Q") for name in array.dimension_names or [None] * array.ndim]
     axes[-2:] = ["Y", "X"]
     axes = [axis if axes.count(axis) == 1 else "Q" for axis in axes]
