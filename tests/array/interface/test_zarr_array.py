@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -247,3 +247,19 @@ def test_the_order_of_stored_chunks(zarr_format: Literal[2, 3], order: Literal["
     if zarr_format == 2:
         text = frazil.create_array(MemoryStore(), data=[["a", "b"]], dtype="string", order=order, zarr_format=2)
         assert text.order == order
+
+
+def test_a_buffer_of_zarr_python_receives_a_selection() -> None:
+    """The only form of `out` that zarr-python takes."""
+
+    class NDBuffer:
+        def __init__(self, values: np.ndarray) -> None:
+            self.values = values
+
+        def as_numpy_array(self) -> np.ndarray:
+            return self.values
+
+    array = frazil.create_array({}, data=np.arange(6))
+    buffer: Any = NDBuffer(np.zeros(2, "i8"))
+    array.get_basic_selection(slice(1, 3), out=buffer)
+    assert buffer.values.tolist() == [1, 2]
