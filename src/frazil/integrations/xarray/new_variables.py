@@ -110,6 +110,11 @@ def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> 
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
 
+    elif variable.dtype == STRINGS and any(variable.encoding.get(key) is not None for key in (FILL, "missing_value")):
+        # as objects, because in StringDType xarray takes empty text for missing values
+        text = variable._data if variable.chunks is not None else np.asarray(variable.data)
+        variable = Variable(variable.dims, text.astype(object), variable.attrs, variable.encoding, fastpath=True)
+
     def encode(variable: Variable) -> Variable:
         encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
         return encoded
