@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import frazil
 from frazil.cli.main import main
@@ -81,6 +82,33 @@ def test_a_group_below_is_found_in_the_copies_of_the_location() -> None:
     assert [path for path, _ in frazil.open_group(store, path="a").members(None)] == ["b", "b/temp"]
     with pytest.raises(StoreError, match="listable"):
         list(frazil.open_group(store, "r+", path="a"))
+
+
+def test_copies_are_not_read_if_they_are_not_wanted() -> None:
+    """They may be stale."""
+    store = consolidated()
+    document = json.loads(store.get("depth/zarr.json") or b"")
+    store.set(
+        "depth/zarr.json", json.dumps({**document, "attributes": {"late": 1}}).encode()
+    )  # as another program does
+    opened = frazil.open_group(Unlisted(store), use_consolidated=False)
+    with pytest.raises(StoreError, match="listable"):
+        list(opened)
+    assert isinstance(depth := opened["depth"], frazil.Array) and depth.attrs["late"] == 1
+    for location in (Unlisted(store), frazil.open_consolidated(store, check=False)):
+        copied = xr.open_dataset(location, engine="frazil", drop_variables=["salt"])  # type: ignore[arg-type]
+        assert "late" not in copied.depth.attrs
+    with pytest.raises(StoreError, match="listable"):
+        xr.open_dataset(Unlisted(store), engine="frazil", consolidated=False)  # type: ignore[arg-type]
+    listed = frazil.open_consolidated(store, check=False)
+    assert xr.open_dataset(listed, engine="frazil", consolidated=False).depth.attrs["late"] == 1  # type: ignore[arg-type]
+    tree = xr.open_datatree(
+        listed,
+        engine="frazil",
+        consolidated=False,
+        drop_variables=["temp", "salt"],  # type: ignore[arg-type]
+    )
+    assert tree["depth"].attrs["late"] == 1
 
 
 def test_changed_nodes_are_read_from_documents() -> None:

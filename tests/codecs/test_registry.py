@@ -439,7 +439,23 @@ def test_an_unknown_codec_in_place_of_a_list_is_an_error_with_a_hint() -> None:
         assert hint in (error.hint or "")
 
 
-@pytest.mark.parametrize("name", ["vlen", "vlen_v2", "zfp", "pcodec"])
+@pytest.mark.parametrize(
+    "name", ["vlen", "vlen_v2", "vlen_array", "vlen_bytes", "vlen_utf8", "zfp", "pcodec", "optional"]
+)
 def test_addresses_that_zarrs_wrote_as_names_are_known(name: str) -> None:
     kind = DEFAULT_REGISTRY.codec_kind(f"https://codec.zarrs.dev/array_to_bytes/{name}")
     assert kind == DEFAULT_REGISTRY.codec_kind("bytes")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("zarrs.bitround", "bitround"),
+        ("zfpy", "numcodecs.zfpy"),
+        ("numcodecs.vlen-utf8", "vlen-utf8"),
+        ("numcodecs.vlen-array", "vlen-array"),
+    ],
+)
+def test_other_names_that_zarrs_reads(name: str, other: str) -> None:
+    codecs = dict(DEFAULT_REGISTRY.codecs)
+    assert codecs[name] is codecs[other]

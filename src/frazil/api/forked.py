@@ -1,8 +1,12 @@
-"""Forks for a cluster: one fork is sent to every worker, each task begins from it, and the chunks that all tasks wrote come back as one fork.
+"""Forks for a cluster: one fork is sent to every worker, each task begins from it, and the chunks that all tasks wrote come back as one fork. And a fork for
+changes that a session has completely or not at all.
 
 For integrations. With a few workers, users call Session.fork and Session.merge. repository/merge/fork_columns.py gathers the columns."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from frazil.api.session import Session
 from frazil.array.array import Array
@@ -16,11 +20,29 @@ from frazil.stores.store import Store
 
 def session_of(array: Array) -> Session | None:
     """The session that an array was opened from; None for an array in a plain store."""
-    store = array.store
+    return _session_over(array.store)
+
+
+def _session_over(store: object) -> Session | None:
     if not isinstance(store, NodeStore) or not isinstance(store.nodes, Transaction):
         return None
     assert isinstance(store.extensions, Registry)
     return Session(store.nodes, store.extensions, store.nodes.options.runtime)
+
+
+@contextmanager
+def apart(store: NodeStore) -> Iterator[NodeStore]:
+    """The store of a fork of the session that `store` shows; the session merges it at the end. After an error, also after Ctrl-C, the session is as before. Raises
+    ReadOnlyError, and at the end ConflictError if another thread changed the same in the session."""
+    session = _session_over(store)
+    assert session is not None, "only sessions are written to"
+    fork = session.fork()
+    try:
+        yield fork.store
+        session.merge(fork)
+    except BaseException:
+        fork.discard()
+        raise
 
 
 def is_of(session: Session, array: Array) -> bool:

@@ -307,6 +307,8 @@ def open_group(
 
     found = _existing_or_created(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
     group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
+    if zarr.get("use_consolidated") is False:
+        return group.from_documents()
     if zarr.get("use_consolidated"):
         copies = consolidated.required_copies(group._location, group.metadata)
         group = Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group

@@ -387,6 +387,10 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """The same group, whose arrays read and write chunks through further storage transformers, array side first."""
         return Group(self._location.through(transformers), self._metadata)
 
+    def from_documents(self) -> Group:
+        """The same group, whose members are read from their own documents, never from consolidated metadata."""
+        return self if self._location.copies is None else Group(self._location._replace(copies=None), self._metadata)
+
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:

@@ -89,7 +89,7 @@ class ArrayInfo(Record):
             ("chunks", extents_text(self.chunks)),
             ("shards", extents_text(self.shards) if self.shards else "none"),
             ("codecs", ", ".join(self.codecs)),
-            ("fill value", str(self.fill_value)),
+            ("fill value", "null" if self.fill_value is None else str(self.fill_value)),
             ("size", f"{human(self.nbytes)} in {counted(self.nchunks, 'chunk')}"),
         ]
         if self.stored_objects >= 0:
@@ -158,7 +158,7 @@ def described(metadata: ArrayMetadata, array: Described) -> ArrayInfo:
         array.chunks,
         array.shards,
         tuple(map(repr, array.codecs)),
-        metadata.data_type.emit_fill(metadata.fill_value),
+        None if metadata.fill_is_undefined else metadata.data_type.emit_fill(metadata.fill_value),
         metadata.dimension_names,
         {name: copied(value) for name, value in metadata.attributes.items()},
         array.nbytes,

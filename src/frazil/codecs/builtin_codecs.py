@@ -74,17 +74,23 @@ LATE: Final[dict[str, LateCodec]] = {
 PICKLE: Final = LateCodec(
     "frazil.codecs.array_to_bytes.objects", "Pickle"
 )  # is in no registry: loading a pickle runs code
-# other names that zarrs has written
+# other names that zarrs has written or reads
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,
+    "zarrs.bitround": LATE["bitround"],
     "zarrs.zfp": LATE["zfp"],
+    "zfpy": LATE["numcodecs.zfpy"],
     "optional": LATE["zarrs.optional"],
+    **{f"numcodecs.{name}": LATE[name] for name in ("vlen-utf8", "vlen-bytes", "vlen-array")},
     **{
-        f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2]}": LATE[name]
+        f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2].replace('-', '_')}": LATE[name]
         for kind, names in (
             (
                 "array_to_bytes",
-                ("bitround", "zfp", "numcodecs.pcodec", "numcodecs.zfpy", "zarrs.vlen", "zarrs.vlen_v2"),
+                (
+                    *("bitround", "zfp", "numcodecs.pcodec", "numcodecs.zfpy", "zarrs.vlen", "zarrs.vlen_v2"),
+                    *("vlen-utf8", "vlen-bytes", "vlen-array", "packbits", "zarrs.optional"),
+                ),
             ),
             ("array_to_array", ("bitround", "zarrs.squeeze")),
             ("bytes_to_bytes", ("zarrs.gdeflate", "numcodecs.fletcher32", "numcodecs.bz2")),

@@ -162,8 +162,8 @@ class MetadataExtensions(Value, excluded=("parsed",)):
             return dtype
         if isinstance(dtype, Extension):
             return self.data_type(dtype)
-        if dtype is str or dtype is bytes:
-            return self.data_type(Extension("string" if dtype is str else "bytes"))
+        if dtype is str or dtype is bytes or (isinstance(dtype, str) and dtype == "str"):
+            return self.data_type(Extension("bytes" if dtype is bytes else "string"))
         if isinstance(dtype, dict) and "name" in dtype:
             return self.data_type(parse_extension(as_json(dtype, "data_type"), "data_type", may_ignore=False))
         if isinstance(dtype, str) and is_extension_name(dtype):

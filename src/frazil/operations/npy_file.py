@@ -18,7 +18,7 @@ def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object]
     report: called with the bytes of elements written since the last call;  piece_bytes: read at once
     Raises InvalidInputError for a data type that the format does not have."""
     dtype = window.dtype
-    if dtype.kind in "OT" or dtype.isbuiltin == 2:  # readers need pickles, or a package
+    if not _is_numpys(dtype):
         raise InvalidInputError(
             f"a .npy file cannot hold the data type {dtype}", hint="leave it out, or choose another format"
         )
@@ -32,6 +32,12 @@ def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object]
         values = np.ascontiguousarray(piece.read())
         stream.write(values.reshape(-1).view(np.uint8).data)
         report(piece.nbytes)
+
+
+def _is_numpys(dtype: np.dtype[np.generic]) -> bool:
+    """Whether readers need neither pickles nor a package for these elements, or for the fields of a struct."""
+    fields = [field[0] for field in (dtype.fields or {}).values()]
+    return dtype.kind not in "OT" and dtype.isbuiltin != 2 and all(map(_is_numpys, fields))
 
 
 def _npy_header(header: dict[str, object]) -> bytes:

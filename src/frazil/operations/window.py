@@ -53,7 +53,8 @@ class Window(Record):
     def read(self) -> Values:
         """All elements. Raises DataError, StoreError, and errors of the source."""
         selection = tuple(map(_index, self.picks))
-        values = np.asarray(self.array.oindex[selection] if self.source is None else self.source[selection])
+        # not through brackets: a scalar of NumPy has only the length of its own text, not that of the data type
+        values = self.array.oindex.read(selection) if self.source is None else np.asarray(self.source[selection])
         return values.reshape(self.shape)
 
     def write(self, values: Values) -> None:

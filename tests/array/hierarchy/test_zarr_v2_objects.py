@@ -203,7 +203,7 @@ def test_object_arrays_without_a_codec_are_refused() -> None:
     assert store.list() == before
 
 
-@pytest.mark.parametrize("dtype", [str, "string", object])
+@pytest.mark.parametrize("dtype", [str, "str", "string", object])
 @pytest.mark.parametrize("name", ["filters", "object_codec"])
 def test_text_may_name_its_codec(dtype: object, name: str) -> None:
     """As scripts of zarr-python do, which refused text with a data type."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -55,6 +55,8 @@ def test_info_prints_and_evaluates_as_a_table() -> None:
     assert "9 of 9 chunks" in str(array.info_complete())
     assert array.info_complete().chunks_initialized == 9
     assert "times smaller" in str(frazil.create_array({}, data=np.ones(1000)).info)
+    null = frazil.create_array({}, shape=2, dtype="f4", zarr_format=2, fill_value=None)
+    assert ("fill value", "null") in null.info.rows() and null.info.fill_value is None
     assert "3.0 times larger" in str(frazil.create_array({}, data=np.ones(4, "i1"), chunks=2, codecs=["crc32c"]).info)
 
 
@@ -245,3 +247,19 @@ def test_the_order_of_stored_chunks(zarr_format: Literal[2, 3], order: Literal["
     if zarr_format == 2:
         text = frazil.create_array(MemoryStore(), data=[["a", "b"]], dtype="string", order=order, zarr_format=2)
         assert text.order == order
+
+
+def test_a_buffer_of_zarr_python_receives_a_selection() -> None:
+    """The only form of `out` that zarr-python takes."""
+
+    class NDBuffer:
+        def __init__(self, values: np.ndarray) -> None:
+            self.values = values
+
+        def as_numpy_array(self) -> np.ndarray:
+            return self.values
+
+    array = frazil.create_array({}, data=np.arange(6))
+    buffer: Any = NDBuffer(np.zeros(2, "i8"))
+    array.get_basic_selection(slice(1, 3), out=buffer)
+    assert buffer.values.tolist() == [1, 2]

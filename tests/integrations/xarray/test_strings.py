@@ -154,6 +154,16 @@ def test_fill_values_of_text() -> None:
     assert list(opened(again, mask_and_scale=False)["a"].values) == ["a", "missing"]
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_empty_text_is_not_the_fill_value(lazy: bool) -> None:
+    """xarray takes it for a missing value in StringDType."""
+    source = xr.Dataset({"a": ("x", packed(["a", "", "no"]), {}, {"_FillValue": "no"})})
+    store = MemoryStore()
+    (source.chunk(x=2) if lazy else source).frazil.write(store)
+    assert list(opened(store, mask_and_scale=False)["a"].values) == ["a", "", "no"]
+    assert opened(store)["a"].isnull().values.tolist() == [False, False, True]
+
+
 def test_tasks_of_dask_write_strings_without_loading_them() -> None:
     store = MemoryStore()
     lazy = xr.Dataset({"a": ("x", da.from_array(packed(WORDS), chunks=2))})

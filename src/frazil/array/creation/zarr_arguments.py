@@ -68,7 +68,7 @@ class CreateArguments(ZarrArguments, total=False):
 
 class GroupArguments(TypedDict, total=False):
     """Names of zarr-python for functions that open groups. zarr_version: the older name of zarr_format; use_consolidated: True where consolidated metadata must
-    exist; it is then read, and no group is created; read_only: True for mode r; the others as in ZarrArguments."""
+    exist; it is then read, and no group is created; False where it is never read; read_only: True for mode r; the others as in ZarrArguments."""
 
     zarr_version: int | None
     use_consolidated: bool | str | None

@@ -94,7 +94,7 @@ class LazyView:
             raise InvalidInputError(
                 "an array in a store cannot be converted without a copy", path=self._array.path or "/"
             )
-        values = np.asarray(self._array.oindex[self._selection()])
+        values = self._array.oindex.read(self._selection())
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def _selection(self) -> tuple[object, ...]:

@@ -286,6 +286,8 @@ def _get(
 ) -> Values | np.generic:
     """With fields and `out` all fields are read first, into memory beside `out`."""
     names = None if fields is None else field_names(array.dtype, fields, array.path or "/")
+    if out is not None and hasattr(out, "as_numpy_array"):  # an NDBuffer of zarr-python
+        out = out.as_numpy_array()
     if out is not None and names is None:
         return target.read(selection, out=out)
     found = target[selection]

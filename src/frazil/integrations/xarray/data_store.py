@@ -17,8 +17,16 @@ from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.array.hierarchy.removal import remove_node
-from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError, shown
+from frazil.base.record import Record
+from frazil.errors import (
+    ConflictError,
+    FrazilError,
+    InvalidInputError,
+    MetadataError,
+    NotFoundError,
+    UnknownExtensionError,
+    shown,
+)
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout
 from frazil.integrations.xarray.locations import joined
@@ -65,6 +73,20 @@ def members_of(
     return ((path, node) for path, node in found if isinstance(node, Group) or path.rpartition("/")[2] not in dropped)
 
 
+class _Grown(Record):
+    """An array whose shape changed from `before` to `after`. renewals: of the nodes of the session then; None in a plain store"""
+
+    array: Array
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    renewals: int | None
+
+
+def _renewals(array: Array) -> int | None:
+    nodes = array._location.nodes
+    return None if nodes is None else nodes.renewals
+
+
 class FrazilDataStore(AbstractDataStore):
     """One group.
 
@@ -73,7 +95,7 @@ class FrazilDataStore(AbstractDataStore):
     fill_as_mask  as for variables.variable_of
     target  the options of the write; None: those of mode "a", the defaults"""
 
-    __slots__ = ("_arrays", "_attributes", "_created", "_fill_as_mask", "_group", "_grown", "_plans", "_target")
+    __slots__ = ("_arrays", "_attributes", "_fill_as_mask", "_group", "_grown", "_new", "_plans", "_target")
 
     def __init__(
         self,
@@ -88,8 +110,8 @@ class FrazilDataStore(AbstractDataStore):
         self._fill_as_mask = fill_as_mask
         self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
         self._plans: Sequence[Planned] = ()
-        self._created: Mapping[str, Array] = {}
-        self._grown: list[tuple[Array, tuple[int, ...], tuple[int, ...]]] = []
+        self._new: Sequence[str] = ()
+        self._grown: list[_Grown] = []
         self._attributes: Mapping[str, object] = {}
 
     @property
@@ -163,27 +185,41 @@ class FrazilDataStore(AbstractDataStore):
 
     def make(self, group: Group, writer: Writer) -> None:
         """Creates or grows the planned arrays in a group, and passes their elements to the writer. Raises the errors of creating and resizing."""
-        self._created = created = create(group, self._plans)
-        self._grown = []
+        self._grown, self._new = [], [plan.name for plan in self._plans if plan.existing is None]
+        try:
+            created = create(group, self._plans)
+        except FrazilError:  # nothing was created
+            self._new = ()
+            raise
         if self._target.mode != "r+" and group.attrs.asdict() != self._attributes:
             group.attrs.put(self._attributes)
         for plan in self._plans:
             array = created[plan.name] if plan.existing is None else plan.existing
             if plan.shape is not None:
-                before = array.shape
-                array._resize(plan.shape, expected=before)
-                self._grown.append((array, before, plan.shape))
+                self._grow(array, plan.shape)
             writer.add(plan.data, array, plan.region)
 
+    def _grow(self, array: Array, shape: tuple[int, ...]) -> None:
+        before = array.shape
+        self._grown.append(
+            _Grown(array, before, shape, _renewals(array))
+        )  # first, as an interrupt may come after it grew
+        try:
+            array._resize(shape, expected=before)
+        except ConflictError:  # others did
+            self._grown.pop()
+            raise
+
     def undo(self, group: Group) -> None:
-        """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, and removes those that it
-        created in a session. Elsewhere new arrays stay: another process may have replaced them."""
-        for array, before, grown in reversed(self._grown):
+        """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, or the session was rebased;
+        and removes those that it created in a session. Elsewhere new arrays stay: another process may have replaced them."""
+        for array, before, after, renewals in reversed(self._grown):
+            if _renewals(array) == renewals:
+                with suppress(FrazilError):
+                    array._resize(before, expected=after)
+        for name in self._new if isinstance(group.store, NodeStore) else ():
             with suppress(FrazilError):
-                array._resize(before, expected=grown)
-        for array in self._created.values() if isinstance(group.store, NodeStore) else ():
-            with suppress(FrazilError):
-                remove_node(array._location)
+                group.remove(name)
 
     def _planned(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
         target = self._target
@@ -207,7 +243,7 @@ class FrazilDataStore(AbstractDataStore):
             else:
                 variable = encoded_variable(variable, names[key])
             plans.append(planned_variable(names[key], variable, present.get(names[key]), target, key in checked))
-        _check_lengths(present, plans, target.append_later)
+        _check_lengths(present, plans, target)
         return plans
 
     def coordinate(self, name: str) -> xarray.Variable:
@@ -215,19 +251,20 @@ class FrazilDataStore(AbstractDataStore):
         return conventions.decode_cf_variable(name, self.variable(name).compute())
 
 
-def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned], ignored: str | None) -> None:
+def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned], target: Target) -> None:
     """Raises InvalidInputError for a write after which the group is no dataset, because a dimension has two lengths: of a variable that is not appended to, or of a
-    new one. A group that has them already may be written. ignored: a dimension that may have them"""
+    new one. A group that has them already may be written."""
     before = {name: found for name, array in present.items() if (found := _named_lengths(array)) is not None}
     after = before | {plan.name: planned_lengths(plan, before.get(plan.name)) for plan in plans}
     old, new = _first_by_length(before), _first_by_length(after)
     for dimension, lengths in new.items():
-        if dimension != ignored and len(lengths) > 1 and len(old.get(dimension, ())) < 2:
+        if dimension != target.append_later and len(lengths) > 1 and len(old.get(dimension, ())) < 2:
             (one, name), (other, second) = list(lengths.items())[:2]
+            later = ", or in a session" if dimension == target.append_dim else ""
             raise InvalidInputError(
                 f"after this write the dimension {dimension!r} would have length {one} in variable {name!r} and {other} in {second!r}",
                 path=second,
-                hint=f"write all variables with the dimension {dimension!r} whole in one call, or in a session, or rename it in the new ones",
+                hint=f"write all variables with the dimension {dimension!r} whole in one call{later}, or rename it in the new ones",
             )
 
 

@@ -85,13 +85,14 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         """The dataset of one group.
 
         group         its path below the location
-        consolidated  an argument of the zarr engine; without effect, because members are read in one batch
+        consolidated  False: members are listed, and read from their own documents; otherwise from consolidated metadata if the location cannot list
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
         The others are xarray's arguments. Raises NotFoundError, MetadataError, StoreError."""
         location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
         opened = group_to_read(location, group, virtual_prefixes)
+        opened = opened.from_documents() if consolidated is False else opened
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
         decoders: Decoders = {
             "mask_and_scale": mask_and_scale,
@@ -118,6 +119,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
         location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
         root = group_to_read(location, group, virtual_prefixes)
+        root = root.from_documents() if consolidated is False else root
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
         for path, node in members_of(root, drop_variables, None):
             above, _, name = path.rpartition("/")

@@ -110,6 +110,12 @@ def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> 
         variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
 
+    elif variable.dtype.kind == "T" and variable.dtype == STRINGS and _has_fill(variable):
+        # with an object for missing values, because xarray takes empty text for one otherwise
+        text = variable._data if variable.chunks is not None else np.asarray(variable.data)
+        data = text.astype(np.dtypes.StringDType(na_object=None))  # type: ignore[union-attr] # an array of NumPy or of dask
+        variable = Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
+
     def encode(variable: Variable) -> Variable:
         encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
         return encoded
@@ -118,6 +124,10 @@ def encoded_variable(variable: Variable, name: str, *, exists: bool = False) -> 
         return encode_times(variable, name, encode, exists=exists)
     encoded = encode(checked(variable, name, exists=exists))
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
+
+
+def _has_fill(variable: Variable) -> bool:
+    return any(variable.encoding.get(key) is not None for key in (FILL, "missing_value"))
 
 
 def _as_strings(variable: Variable, name: str) -> Variable:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from xarray import DataArray, Dataset, DataTree
 
 from frazil.api.consolidated import consolidate_metadata
+from frazil.api.forked import apart
 from frazil.api.nodes import create_group, open_group, planned_group
 from frazil.array.arguments import check_flag, check_mapping, checked_progress
 from frazil.array.creation.data_source import addresses_read
@@ -20,6 +21,7 @@ from frazil.integrations.xarray.locations import DatasetLocation, branch_of, joi
 from frazil.integrations.xarray.new_variables import Mode, Target, check_encoding
 from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
+from frazil.metadata.model import GroupMetadata
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import address_of, check_no_overlap
 from frazil.stores.locations import Location, resolve
@@ -88,7 +90,7 @@ def write_dataset(
         store.try_out(_new_root(location, inner, chosen) if found is None else found)
         return _written({"": store}, _opened(location, inner, chosen), options)
 
-    return _write_to(target, group, options, write)
+    return _write_to(target, group, chosen, options, write)
 
 
 def write_tree(
@@ -132,7 +134,7 @@ def write_tree(
             stores[below].try_out(new, below)
         return _written(stores, _opened(location, inner, chosen), options)
 
-    return _write_to(target, group, options, write)
+    return _write_to(target, group, chosen, options, write)
 
 
 def _written(stores: Mapping[str, FrazilDataStore], root: Group, options: Options) -> Delayed | None:
@@ -260,7 +262,11 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
 
 
 def _write_to(
-    target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
+    target: DatasetLocation,
+    group: str | None,
+    mode: Mode,
+    options: Options,
+    write: Callable[[Location, str], Delayed | None],
 ) -> Delayed | str | None:
     """Calls `write` with a place. Returns the id of the snapshot for a branch."""
     branch = branch_of(target)
@@ -272,6 +278,14 @@ def _write_to(
             )
         location, path = store_of(target)
         _check_consolidated(options, in_repository=isinstance(location, NodeStore))
+        if (
+            mode == "w"
+            and options.compute
+            and isinstance(location, NodeStore)
+            and _has_content(location, joined(path, group))
+        ):
+            with apart(location) as aside:  # what is replaced is lost only when the new data is complete
+                return write(aside, path)
         done = write(location, path)
         if options.consolidated:
             consolidate_metadata(location, path=joined(path, group))
@@ -292,6 +306,14 @@ def _write_to(
     except BaseException:
         session.discard()  # no other code has this session: its chunk files would stay until a collection
         raise
+
+
+def _has_content(store: NodeStore, path: str) -> bool:
+    """Whether there is anything but an empty group at a path."""
+    node = store.nodes.find(path)
+    if node is None or not isinstance(node, GroupMetadata):
+        return node is not None
+    return bool(node.attributes) or bool(store.nodes.children(path))
 
 
 def _check_consolidated(options: Options, *, in_repository: bool) -> None:

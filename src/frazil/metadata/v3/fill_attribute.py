@@ -32,6 +32,8 @@ def encode_fill(value: np.generic | complex, kind: str) -> Json:
 def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
     """The element of the attribute. Plain numbers and the words NaN and Infinity are accepted too, as other programs write them. None for a value that is not
     an element of the dtype."""
+    if dtype.kind not in MASKED_KINDS:
+        return None
     if dtype.kind == "c" and isinstance(value, list) and len(value) == 2:
         parts = [_real(part) for part in value]
         return None if None in parts else dtype.type(complex(*parts))  # type: ignore[arg-type] # two numbers

@@ -15,6 +15,7 @@ import xarray
 from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
+import frazil.xarray
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.stores.memory import MemoryStore
 
@@ -30,7 +31,7 @@ def root() -> frazil.Group:
         "temp", data=TEMP, chunks=(1, 16, 16), shards=(3, 48, 64), dimension_names=["t", "y", "x"], fill_value=-1
     )
     root.create_array("flags", data=np.array([True, False]))
-    root.create_array("x", data=np.arange(6).reshape(2, 3), dimension_names=["x", "z"])
+    root.create_array("w", data=np.arange(6).reshape(2, 3), dimension_names=["w", "z"])
     root.create_array("one", data=np.int16(7))
     root.create_array("none", shape=(0, 3), dtype="f4")
     return root
@@ -47,6 +48,7 @@ def test_netcdf_that_others_read(root: frazil.Group, tmp_path: Path) -> None:
         assert temp.dimensions == ("t", "y", "x") and np.array_equal(temp[...], TEMP)
         assert temp.filters()["complevel"] == 4 and temp.chunking() == [1, 16, 16]
         assert file.variables["y"].units == "m" and file.dimensions["y"].size == 40
+        assert file.variables["w"].dimensions == ("w", "z")  # an array of this name that is not its coordinate
         assert file.variables["one"][...] == 7 and file.variables["none"].shape == (0, 3)
     with xarray.open_datatree(tmp_path / "a.nc", engine="netcdf4") as tree:
         assert np.array_equal(tree["level1/temp"].values, TEMP)
@@ -54,6 +56,7 @@ def test_netcdf_that_others_read(root: frazil.Group, tmp_path: Path) -> None:
 
 
 def test_hdf5_and_back(root: frazil.Group, tmp_path: Path) -> None:
+    root.create_array("bytes", data=np.array([b"ab", b"c"]), fill_value=b"x")
     frazil.export_file(root, tmp_path / "a.h5", runtime=SMALL)
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["flags"].dtype == np.bool_ and file["level1/temp"].dims[1].label == "y"
@@ -87,7 +90,7 @@ def test_numpy(root: frazil.Group, tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "a.npy"), TEMP)
     frazil.export_file(root, tmp_path / "a.npz", skip=["level1/*"])
     with np.load(tmp_path / "a.npz") as found:
-        assert sorted(found) == ["flags", "none", "one", "x", "y"] and np.array_equal(found["y"], np.arange(40.0))
+        assert sorted(found) == ["flags", "none", "one", "w", "y"] and np.array_equal(found["y"], np.arange(40.0))
     with pytest.raises(InvalidInputError, match="holds one array, and there are"):
         frazil.export_file(root, tmp_path / "b.npy")
 
@@ -99,6 +102,8 @@ def test_tiff(root: frazil.Group, tmp_path: Path) -> None:
         assert file.series[0].axes == "TYX" and np.array_equal(file.asarray(), TEMP)
     with pytest.raises(InvalidInputError, match="two dimensions or more"):
         frazil.export_file(root["y"], tmp_path / "b.tif")
+    with pytest.raises(InvalidInputError, match="no last dimension of length 1"):
+        frazil.export_file(frazil.create_array(MemoryStore(), data=TEMP[:, :, :1]), tmp_path / "b.tif")
     assert [path.name for path in tmp_path.iterdir()] == ["a.tif"]
 
 
@@ -188,10 +193,11 @@ def test_text(kind: str, ending: str, tmp_path: Path) -> None:
             assert opened["x"].indexes["name"].tolist() == TEXTS
 
 
-def test_text_that_hdf5_cannot_hold_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("values", [np.array(["a\0b"], np.dtypes.StringDType()), np.array(["a", "\udc80"])])
+def test_text_that_hdf5_cannot_hold_leaves_nothing(values: np.ndarray, tmp_path: Path) -> None:
     root = frazil.create_group(MemoryStore())
-    root.create_array("name", data=np.array(["a\0b"], np.dtypes.StringDType()))
-    with pytest.raises(InvalidInputError, match="NUL"):
+    root.create_array("name", data=values)
+    with pytest.raises(InvalidInputError, match="NUL, or a half of a surrogate pair"):
         frazil.export_file(root, tmp_path / "a.nc")
     assert list(tmp_path.iterdir()) == []
 
@@ -260,11 +266,70 @@ def test_a_file_never_goes_among_those_of_its_source(name: str, tmp_path: Path) 
     assert np.array_equal(frazil.open_array(location / "x")[...], np.arange(3.0))
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "string"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "string", "complex_bfloat16"])
 def test_numpy_files_of_types_that_need_pickles_are_refused(dtype: str, tmp_path: Path) -> None:
     array = frazil.create_array(MemoryStore(), shape=(2,), dtype=dtype)
     with pytest.raises(InvalidInputError, match="cannot hold the data type"):
         frazil.export_file(array, tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("dtype", ["S3", "U3"])
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_one_text_of_a_fixed_length_in_numpys_files(dtype: str, ending: str, tmp_path: Path) -> None:
+    """The file had the bytes of a shorter text, and could not be read."""
+    array = frazil.create_array(MemoryStore(), path="v", data=np.array("a", dtype))
+    frazil.export_file(array, tmp_path / f"v.{ending}")
+    loaded = np.load(tmp_path / f"v.{ending}")
+    found = loaded if ending == "npy" else loaded["v"]
+    assert found == np.array("a", dtype) and found.dtype == dtype
+    assert np.asarray(array.lazy).dtype == dtype
+
+
+@pytest.mark.parametrize("ending", ["nc", "h5", "tif", "npy"])
+def test_small_floats_that_numpy_calls_floats_are_refused(ending: str, tmp_path: Path) -> None:
+    array = frazil.create_array(MemoryStore(), path="v", shape=(2, 2), dtype="float8_e5m2")
+    with pytest.raises(InvalidInputError, match="float8_e5m2"):
+        frazil.export_file(array, tmp_path / f"v.{ending}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_dimensions_that_arrays_have_which_are_not_their_coordinates(tmp_path: Path) -> None:
+    """Such dimensions got numbers, although netCDF has a form for them."""
+    root = frazil.create_group(MemoryStore())
+    root.create_array("x", data=np.arange(3), dimension_names=("y",))
+    root.create_array("level/s", data=np.array(5))
+    for path in ("v", "level/v"):
+        root.create_array(path, data=np.arange(8).reshape(4, 2), dimension_names=("x", "s"))
+    frazil.export_file(root, tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file["x"].dimensions == ("y",) and file["v"].dimensions == ("x", "s")
+        assert file["level/s"][...] == 5 and file["level/v"].dimensions == ("x", "s")
+    again = MemoryStore()
+    frazil.import_file(tmp_path / "a.nc", again)
+    for path, node in frazil.open_group(again).members(max_depth=None):
+        if isinstance(node, frazil.Array):
+            assert np.array_equal(node[...], root[path][...])  # type: ignore[index]
+            assert (node.dimension_names or None) == root[path].dimension_names  # type: ignore[union-attr]
+    root.create_array("_nc4_non_coord_x", data=np.arange(3))
+    for ending in ("nc", "h5"):
+        with pytest.raises(InvalidInputError, match="cannot begin with _nc4_non_coord_"):
+            frazil.export_file(root, tmp_path / f"b.{ending}")
+
+
+def test_a_list_with_nan_stays_a_list_of_numbers(tmp_path: Path) -> None:
+    store = MemoryStore()
+    xarray.Dataset({"a": ("x", [1])}, attrs={"limits": [np.nan, 1, -np.inf]}).frazil.write(store)
+    frazil.export_file(store, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        np.testing.assert_array_equal(file.attrs["limits"], [np.nan, 1, -np.inf])
+
+
+def test_a_fill_attribute_of_times(tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    root.create_array("t", data=np.arange(3).astype("M8[s]"), attributes={"_FillValue": -5}, dimension_names=("x",))
+    frazil.export_file(root, tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file["t"].getncattr("_FillValue") == -5
 
 
 @pytest.mark.parametrize("ending", ["nc", "h5", "npz", "npy", "tif"])
@@ -286,8 +351,10 @@ def test_only_plain_files_are_replaced(ending: str, root: frazil.Group, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in (pipe, folder, link, file))
 
 
-@pytest.mark.parametrize("value", [[2**63 + 1, 1], [-1, 2**63 + 1], [2**64, 1], [2**53 + 1, -1], [2**63 - 1]])
-def test_lists_of_integers_are_not_rounded(value: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "value", [[2**53 + 1, 0.5], [2**63 + 1, 1], [-1, 2**63 + 1], [2**64, 1], [2**53 + 1, -1], [2**63 - 1]]
+)
+def test_lists_of_integers_are_not_rounded(value: list[float], tmp_path: Path) -> None:
     array = frazil.create_array(MemoryStore(), path="a", data=np.zeros(1), attributes={"x": value})
     frazil.export_file(array, tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:

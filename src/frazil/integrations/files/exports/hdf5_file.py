@@ -5,7 +5,7 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,14 +13,15 @@ import numpy as np
 from frazil.array.array import Array, with_limit
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
+from frazil.integrations.files.exports.hdf5_values import StoredValues, is_plain, stored_values
 from frazil.integrations.files.exports.source import Exported
-from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.integrations.files.hdf5.types import NOT_COORDINATE, load_h5py
 from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
 from frazil.operations.slabs import element_nbytes, plan_slabs, read_slabs
 
 _LEVEL: Final = 4  # of deflate
+_EXACT: Final = 2**53  # largest integer up to which floats have all
 _ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
 _OWN: Final = frozenset(
     {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict"}
@@ -37,15 +38,25 @@ class Form(Record):
 def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], object]) -> None:
     """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format does not have; StoreError, DataError."""
     h5py = load_h5py()
+    for path in source.arrays:
+        if path.rpartition("/")[2].startswith(NOT_COORDINATE):
+            raise InvalidInputError(
+                f"the name of an array in HDF5 cannot begin with {NOT_COORDINATE}, which netCDF leaves out",
+                path=path,
+                hint="leave it out: skip=",
+            )
     stored = {path: stored_values(h5py, path, array, netcdf=form.netcdf) for path, array in source.arrays.items()}
+    hidden = _hidden_arrays(source) if form.netcdf else {}
     with h5py.File(file, "w", track_order=True) as output:
         for path, group in source.groups.items():
             target = output.require_group(path) if path else output
             for name, value in group.attrs.items():
                 _set_attribute(target, path, name, _attribute(value))
-        datasets = {path: _dataset(output, path, array, stored[path]) for path, array in source.arrays.items()}
+        datasets = {
+            path: _dataset(output, hidden.get(path, path), array, stored[path]) for path, array in source.arrays.items()
+        }
         if form.netcdf:
-            _add_dimensions(output, source, datasets)
+            _add_dimensions(output, source, datasets, hidden)
         else:
             for path, array in source.arrays.items():
                 for axis, dimension in enumerate(array.dimension_names or ()):
@@ -95,32 +106,44 @@ def _attribute(value: object) -> object:
     if isinstance(value, bool):
         return np.int8(value)
     if isinstance(value, str):
-        return value if _is_plain(value) else json.dumps(value)
+        return value if is_plain(value) else json.dumps(value)
     if isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**64):
         return value
     if isinstance(value, list) and value:
         if all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
-            # integers from both ends of 64 bits have no common type; as floats they would change
-            whole = all(isinstance(item, int) for item in value)
+            # integers from both ends of 64 bits have no common type, and floats have not all of them
+            integers = [item for item in value if isinstance(item, int)]
+            whole = len(integers) == len(value)
             numbers = np.asarray(
                 value, np.uint64 if whole and min(value) >= 0 and 2**63 <= max(value) < 2**64 else None
             )
-            if numbers.dtype.kind in ("iu" if whole else "f"):
+            if numbers.dtype.kind in ("iu" if whole else "f") and (
+                whole or max(map(abs, integers), default=0) <= _EXACT
+            ):
                 return numbers
-        elif all(isinstance(item, str) and _is_plain(item) for item in value):
+        elif all(isinstance(item, str) and is_plain(item) for item in value):
             return list(value)
     return json.dumps(value)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether HDF5 can hold a text: UTF-8 without NUL."""
-    return "\0" not in text and not any(0xD800 <= ord(letter) < 0xE000 for letter in text)
 
 
 # --- dimensions of NetCDF4 -------------------------------------------------------------------------------------------------------------
 
 
-def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any]) -> None:
+def _hidden_arrays(source: Exported) -> dict[str, str]:
+    """The paths in the file of arrays that have the name of a dimension of their group, but are not its coordinate: netCDF adds a prefix to their names."""
+    used: dict[str, set[str]] = {}
+    for path, array in source.arrays.items():
+        names = zip(array.dimension_names or (), array.shape, strict=False)
+        used.setdefault(path.rpartition("/")[0], set()).update(_dimension_name(name, length) for name, length in names)
+    found: dict[str, str] = {}
+    for path, array in source.arrays.items():
+        group, slash, name = path.rpartition("/")
+        if name in used[group] and (array.ndim != 1 or array.dimension_names != (name,)):
+            found[path] = f"{group}{slash}{NOT_COORDINATE}{name}"
+    return found
+
+
+def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any], hidden: Mapping[str, str]) -> None:
     """Creates a scale for each dimension, in the first group that uses it: its coordinate variable, or an empty dataset."""
     scales: dict[tuple[str, str], Any] = {}  # by group and name
     number = 0
@@ -129,11 +152,13 @@ def _add_dimensions(output: Any, source: Exported, datasets: Mapping[str, Any]) 
         names = array.dimension_names or (None,) * array.ndim
         occupied: list[str] = []
         for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
-            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied)
+            name = _free_name(_dimension_name(name, length), length, group, scales, source, occupied, hidden)
             occupied.append(name)
             scale = _find_dimension(name, length, group, scales)
             if scale is None:
-                scale, number = _new_scale(output, group, name, length, number, source, datasets), number + 1
+                at = f"{group}/{name}".removeprefix("/")
+                coordinate = None if at in hidden else datasets.get(at)
+                scale, number = _new_scale(output, at, length, number, coordinate), number + 1
                 scales[group, name] = scale
             if scale != datasets[path]:
                 datasets[path].dims[axis].attach_scale(scale)
@@ -163,37 +188,26 @@ def _free_name(
     scales: Mapping[tuple[str, str], Any],
     source: Exported,
     occupied: Sequence[str],
+    hidden: Collection[str],
 ) -> str:
     """The name, or one with a number if another dimension, or an array that is not its coordinate, has the name."""
     tried, count = name, 0
     while True:
-        scale = scales.get((group, tried))
-        path = f"{group}/{tried}" if group else tried
-        other = source.arrays.get(path)
-        names = None if other is None else other.dimension_names
-        is_coordinate = other is None or (other.ndim == 1 and names == (tried,))
+        scale, path = scales.get((group, tried)), f"{group}/{tried}".removeprefix("/")
+        coordinate = None if path in hidden else source.arrays.get(path)
+        is_free = coordinate is None or (coordinate.dimension_names == (tried,) and coordinate.shape == (length,))
         fits = scale is None or scale.shape[0] == length
-        if (
-            fits
-            and (is_coordinate and (other is None or other.shape[0] == length))
-            and path not in source.groups
-            and tried not in occupied
-        ):
+        if fits and is_free and path not in source.groups and tried not in occupied:
             return tried
         count += 1
         tried = f"{name}_{count}"
 
 
-def _new_scale(
-    output: Any, group: str, name: str, length: int, number: int, source: Exported, datasets: Mapping[str, Any]
-) -> Any:
-    path = f"{group}/{name}" if group else name
-    if path in source.arrays:
-        dataset = datasets[path]
-        dataset.make_scale(name)
-    else:
-        dataset = output.create_dataset(path, shape=(length,), dtype=">f4")
-        dataset.make_scale(f"{_ALONE}{length:10d}")
+def _new_scale(output: Any, path: str, length: int, number: int, coordinate: Any) -> Any:
+    """coordinate: the dataset of the coordinate variable; None if the dimension has none"""
+    alone = coordinate is None
+    dataset = output.create_dataset(path, shape=(length,), dtype=">f4") if alone else coordinate
+    dataset.make_scale(f"{_ALONE}{length:10d}" if alone else path.rpartition("/")[2])
     dataset.attrs["_Netcdf4Dimid"] = np.int32(number)
     return dataset
 

@@ -41,9 +41,11 @@ class StoredValues(Record):
         """Values of the array as those of the dataset. Raises InvalidInputError for values that the format cannot hold."""
         if self.is_text:
             texts = values.astype(object)
-            if any("\0" in text for text in texts.reshape(-1).tolist()):
+            if not is_plain("".join(texts.reshape(-1).tolist())):
                 raise InvalidInputError(
-                    "HDF5 cannot hold text with the character NUL", path=path, hint="leave it out: skip="
+                    "HDF5 cannot hold text with the character NUL, or a half of a surrogate pair",
+                    path=path,
+                    hint="leave it out: skip=",
                 )
             return texts
         if self.as_times is None:
@@ -60,10 +62,10 @@ def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) ->
         found = StoredValues(h5py.string_dtype(), None, {}, True, dtype)
     elif dtype.kind in "mM":
         found = _times(dtype, unwritten)
-    elif _is_plain(dtype, "biufS" if netcdf else "biufcSV"):
+    elif _has_type(dtype, "biufS" if netcdf else "biufcSV"):
         # NetCDF has neither booleans nor floats of two bytes
         stored = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
-        fill = None if dtype.kind == "S" else unwritten.astype(stored)
+        fill = None if dtype.kind == "S" and netcdf else unwritten.astype(stored)
         found = StoredValues(stored, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
     if found is None:
         raise InvalidInputError(
@@ -81,18 +83,26 @@ def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) ->
     return found
 
 
+def is_plain(text: str) -> bool:
+    """Whether HDF5 can hold a text: UTF-8 without NUL."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def _is_text(array: Array) -> bool:
     if array.dtype.kind == "T":
         return not hasattr(array.dtype, "na_object")  # optional text
     return array.dtype.kind == "U" or array.metadata.data_type.label == "string"
 
 
-def _is_plain(dtype: np.dtype[np.generic], kinds: str) -> bool:
+def _has_type(dtype: np.dtype[np.generic], kinds: str) -> bool:
     """Whether the format has a type for these elements, or for all fields of a struct."""
     if dtype.kind == "V":
         fields = [field[0] for field in (dtype.fields or {}).values()]
-        return "V" in kinds and bool(fields) and all(_is_plain(field, kinds) for field in fields)
-    return dtype.kind in kinds and not (dtype.kind == "f" and dtype.itemsize > 8)
+        return "V" in kinds and bool(fields) and all(_has_type(field, kinds) for field in fields)
+    return dtype.kind in kinds and dtype.isbuiltin != 2 and not (dtype.kind == "f" and dtype.itemsize > 8)
 
 
 def _times(dtype: np.dtype[np.generic], fill: np.generic) -> StoredValues | None:

@@ -68,11 +68,18 @@ def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -
     arrays, and for an array that TIFF cannot hold; StoreError, DataError."""
     tifffile = load_tifffile()
     array = only_array(source, "TIFF")
-    if array.ndim < 2 or not prod(array.shape) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+    numbers = array.dtype.kind in "biuf" and array.dtype.isbuiltin == 1
+    if array.ndim < 2 or not prod(array.shape) or not numbers or array.dtype.itemsize > 8:
         raise InvalidInputError(
             f"a TIFF file holds numbers in two dimensions or more, this array has {array.metadata.data_type.label} of shape {array.shape}",
             path=array.path or "/",
             hint="choose another format",
+        )
+    if array.ndim > 2 and array.shape[-1] == 1:  # tifffile takes it for samples of a pixel
+        raise InvalidInputError(
+            f"a TIFF file has no last dimension of length 1, as in the shape {array.shape}",
+            path=array.path or "/",
+            hint="choose another format, or leave this dimension out",
         )
     axes = [_AXES.get(name or "", "Q") for name in array.dimension_names or [None] * array.ndim]
     axes[-2:] = ["Y", "X"]

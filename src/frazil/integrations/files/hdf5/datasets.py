@@ -19,6 +19,7 @@ from frazil.integrations.files.hdf5.dimensions import Dimensions
 from frazil.integrations.files.hdf5.library_reader import is_available, is_stored
 from frazil.integrations.files.hdf5.types import (
     AFTER_NUL,
+    NOT_COORDINATE,
     TEXT,
     Filter,
     codecs_of,
@@ -57,7 +58,6 @@ _OWN: Final = frozenset(
     "REFERENCE_LIST DIMENSION_LIST DIMENSION_LABELS _Netcdf4Dimid _Netcdf4Coordinates _nc3_strict _NCProperties".split()  # noqa: SIM905
 )
 _OF_SCALES: Final = frozenset({"CLASS", "NAME"})
-_HIDDEN: Final = "_nc4_non_coord_"  # prefix of a variable with the name of a dimension that is not its coordinate
 _FAILURES: Final = (
     ArithmeticError,
     LookupError,
@@ -162,7 +162,7 @@ class _Scan:
                     if isinstance(node, self.h5py.Group):
                         below.append((path, node))
                     else:
-                        yield f"{above}/{name.removeprefix(_HIDDEN)}".removeprefix("/"), node
+                        yield f"{above}/{name.removeprefix(NOT_COORDINATE)}".removeprefix("/"), node
             stack += reversed(below)
 
     def _node(
