@@ -190,7 +190,7 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     }
     let enough = if sink.is_slow() { WORTH_A_THREAD } else { WORTH_A_THREAD_COPIED };
     let most = if weight < enough { 1 } else { threads.most() };
-    let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, JOB_BYTES));
+    let groups = groups(&reads, sink, (weight / most.saturating_mul(4)).clamp(WORTH_A_THREAD, JOB_BYTES));
     let fetch = Fetch { sources, watch, sink, failures: &failures };
     let start = || (Lease::take(largest), sink.local());
     threads.run_jobs(groups.len(), most, start, |(worker, local), job| fetch.group(worker, local, &reads[groups[job].clone()]));
@@ -208,7 +208,7 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
 /// Groups of rows of one file that make one read, or of rows that need none; none with much more than `most` decoded bytes.
 fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
-    let (mut weight, mut low, mut high) = (0usize, 0, None);
+    let (mut weight, mut low, mut high): (usize, u64, Option<u64>) = (0, 0, None);
     for (at, read) in reads.iter().enumerate() {
         let extent = if read.blob >= 0 { read.extent() } else { None };
         weight = weight.saturating_add(sink.weight(read.row));
@@ -218,7 +218,7 @@ fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
             let first = &reads[group.start];
             let joins = match (extent, high) {
                 (Some((from, to)), Some(end)) => {
-                    first.blob == read.blob && from >= low && from <= end + GAP && to.saturating_sub(low) <= MERGED
+                    first.blob == read.blob && from >= low && from <= end.saturating_add(GAP) && to.saturating_sub(low) <= MERGED
                 }
                 _ => read.blob < 0 && first.blob < 0,
             };

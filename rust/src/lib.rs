@@ -12,6 +12,7 @@ mod elements;
 mod failures;
 mod fetch;
 mod files;
+mod json_text;
 mod memory;
 mod repository;
 mod rows;
@@ -47,6 +48,7 @@ mod _kernel {
         files::listing::list_folder,
         files::publish::{erase_files, publish_files},
         files::unlink::unlink_files,
+        json_text::indent_json,
         repository::manifest::{decode_manifest, encode_manifest, order_references},
         repository::nodes::{find_nodes, skip_values},
         segment::Segment,

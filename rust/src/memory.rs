@@ -62,7 +62,7 @@ fn zeroed(len: usize) -> Option<Vec<u8>> {
 }
 
 #[cold]
-fn out_of_memory(len: usize) -> Fault {
+pub fn out_of_memory(len: usize) -> Fault {
     Fault::new(Code::Io, format!("12 no memory for {len} bytes")) // 12 is ENOMEM
 }
 

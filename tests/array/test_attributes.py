@@ -28,6 +28,21 @@ def test_the_same_value_is_not_written_again() -> None:
     assert store.get_versioned("zarr.json") == before
 
 
+@pytest.mark.parametrize("create", [frazil.create_array, frazil.create_group])
+def test_many_attributes(create: Any) -> None:
+    """More than are parsed again after they were written."""
+    store, arguments = MemoryStore(), {"shape": 2, "dtype": "i4"} if create is frazil.create_array else {}
+    attributes = {f"{at}": [at, at / 7, {"a": None, "b": True}, f"text {at}"][: at % 5] for at in range(1500)}
+    node = create(store, attributes=attributes, **arguments)
+    assert node.attrs.asdict() == attributes
+    assert repr(node.metadata) == repr(frazil.open(store).metadata)
+    node.attrs.update({"0": 1.0, "new": (2, 3)})
+    changed = {**attributes, "0": 1.0, "new": [2, 3]}
+    assert repr(node.attrs.asdict()) == repr(changed)
+    assert repr(node.metadata) == repr(frazil.open(store).metadata)
+    assert frazil.open(store).attrs.asdict() == changed
+
+
 NESTED = {"x": [1, {"y": [2]}], "z": {"a": {"b": [3]}}, "n": 1, "t": "text"}
 
 

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import frazil
 from frazil import _kernel
 from frazil.codecs import DEFAULT_REGISTRY, Bytes, BytesToBytes, Codec, Crc32c, Gzip, ShardingIndexed
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
-from frazil.stores import MemoryStore
+from frazil.stores import LocalStore, MemoryStore
 
 
 class Refuses(BytesToBytes):
@@ -213,3 +214,17 @@ def test_an_inner_index_without_checksum_that_makes_no_sense_is_named() -> None:
     data[3 * size + 16 : 3 * size + 24] = b"\x7f" * 8
     store.set("c/0/0", data)
     assert "outside" in str(refused(FormatError, (2, 2), lambda: array[...]))
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_an_inner_shard_that_is_too_short_costs_no_memory(tmp_path: Path, on_disk: bool) -> None:
+    """The document declares 2^31 inner chunks in each inner shard, whose index takes 32 GiB."""
+    count = 2**31
+    codecs = [ShardingIndexed((count,), [ShardingIndexed((1,), [Bytes()])], [Bytes("little")])]
+    store = LocalStore(tmp_path) if on_disk else MemoryStore()
+    array = frazil.create_array(store, shape=(2 * count,), dtype="u1", chunks=(2 * count,), codecs=codecs)
+    store.set("c/0", bytes(10) + np.array([0, 10, 2**64 - 1, 2**64 - 1], "<u8").tobytes())
+    for read in (lambda: array[5], lambda: array[5:7], lambda: array.vindex[[5, 6]]):
+        with pytest.raises(FormatError, match="too short") as caught:
+            read()
+        assert (caught.value.key, caught.value.chunk) == ("c/0", (5,))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.test_layers import LATE
@@ -104,3 +106,28 @@ def test_packages_export_the_names_of_their_all(package: object) -> None:
 def test_late_classes_are_pickled_by_where_they_are() -> None:
     code = "import frazil, pickle; print(pickle.loads(pickle.dumps(frazil.codecs.Bz2(3))), pickle.loads(pickle.dumps(frazil.codecs.Bz2)).__module__)"
     assert run(code) == "Bz2(level=3) frazil.codecs.bytes_to_bytes.compressors"
+
+
+FORKED = """
+import os, signal, sys, threading
+from frazil.base.late import LateModule
+begun, forks = threading.Event(), threading.Event()
+os.register_at_fork(before=forks.set)  # called before those that were registered earlier
+late = LateModule("slow_to_import")
+thread = threading.Thread(target=lambda: late.value)
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    os._exit(late.value)
+print(os.waitpid(child, 0)[1] >> 8, "numpy.ma" in sys.modules)
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_fork_waits_for_imports_of_other_threads(tmp_path: Path) -> None:
+    module = "import sys, threading\nmain = sys.modules['__main__']\nmain.begun.set()\nmain.forks.wait()\nthreading.Event().wait(0.1)\nvalue = 7\n"
+    (tmp_path / "slow_to_import.py").write_text(module)
+    assert run(f"import sys; sys.path.insert(0, sys.argv[1]){FORKED}", str(tmp_path)) == "7 True"

@@ -38,6 +38,11 @@ def test_bare_words_in_attributes_round_trip() -> None:
     assert repr(json.loads(emit_node(array))["attributes"]) == repr(attributes)
 
 
+def test_many_bare_words() -> None:
+    array = parse_node(json.dumps({**ARRAY, "attributes": {"x": [float("nan")] * 20_000}}).encode())
+    assert repr(array.attributes["x"]) == repr([float("nan")] * 20_000)
+
+
 def test_text_stays_text() -> None:
     attributes = {"a": "NaN", "b": ["Infinity", float("nan")]}
     array = parse_node(json.dumps({**ARRAY, "attributes": attributes}).encode())

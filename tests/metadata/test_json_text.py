@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import MetadataError
-from frazil.metadata.json_text import DEPTH_LIMIT, ExactFloat, Json, as_json, dump_json, found, item, member, parse_json
+from frazil.metadata.json_text import (
+    DEPTH_LIMIT,
+    ExactFloat,
+    Json,
+    as_json,
+    as_plain,
+    dump_json,
+    found,
+    item,
+    member,
+    parse_json,
+)
 from tests.metadata.refusals import refused
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -27,9 +38,13 @@ def read_list(text: bytes) -> list[Json]:
 @given(documents)
 def test_json_round_trips(value):
     text = dump_json(value)
-    assert as_json(parse_json(text), None) == value
+    parsed = parse_json(text)
+    assert as_json(parsed, None) == value
+    if isinstance(parsed, dict):
+        assert repr(as_plain(parsed)) == repr(as_json(value, None))
     assert json.loads(text) == value
-    assert text.endswith(b"\n")
+    assert text.decode() == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    assert dump_json(value, None).decode() == json.dumps(value, ensure_ascii=False) + "\n"
 
 
 @given(st.binary() | st.text().map(str.encode))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::chunks::shard_index::{EMPTY, Entry, ShardIndex};
 use crate::failures::{Fault, Outcome};
-use crate::memory::Memory;
+use crate::memory::{Memory, out_of_memory};
 use crate::sources::{Opened, span};
 
 /// The bytes of a chunk of the array: a part of an open file, or of a buffer.
@@ -29,6 +29,16 @@ impl<'a> Extent<'a> {
         };
         let (base, size) = span(base, length, whole)?;
         Ok(Extent { bytes, base, size })
+    }
+
+    /// The index of a shard in this chunk, `size` bytes from `start` on. A document may declare more inner chunks than memory holds.
+    fn new_table(&self, index: &ShardIndex, start: u64, size: u64, scratch: &mut Memory) -> Outcome<Vec<Entry>> {
+        index.span(size)?; // before memory is taken for a table that a short shard cannot have
+        let mut table = Vec::new();
+        table.try_reserve_exact(index.total).map_err(|_| out_of_memory(16 * index.total))?;
+        table.resize(index.total, EMPTY);
+        self.read_index(index, start, size, scratch, &mut table)?;
+        Ok(table)
     }
 
     /// Reads and decodes the index of a shard in this chunk, `size` bytes from `start` on.
@@ -72,10 +82,8 @@ pub fn find_chunks(
                     tables.push(if start < 0 {
                         None
                     } else {
-                        let mut table = vec![EMPTY; level.total];
-                        let read = extent.read_index(level, start as u64, length as u64, scratch, &mut table);
-                        read.map_err(|fault| (inner_chunk, fault))?;
-                        Some((start, table))
+                        let table = extent.new_table(level, start as u64, length as u64, scratch);
+                        Some((start, table.map_err(|fault| (inner_chunk, fault))?))
                     });
                     groups.insert(key, tables.len() - 1);
                     tables.len() - 1

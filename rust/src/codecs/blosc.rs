@@ -66,7 +66,11 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     if size > out.len() {
         return Err(Refusal::Full);
     }
-    let opened = snappy::is_inside(input).then(|| snappy::opened(input).ok_or_else(|| bad("corrupt"))).transpose()?;
+    let mut opened = None;
+    if snappy::is_inside(input) {
+        let room = snappy::with_room(snappy::opened_bound(input))?;
+        opened = Some(snappy::opened(input, room).ok_or_else(|| bad("corrupt"))?);
+    }
     let input = opened.as_deref().unwrap_or(input);
     // SAFETY: validated above, or created with that size: the library reads no more than input.len() and writes no more than `size` bytes, which fit.
     let made = unsafe { sys::blosc_decompress_ctx(input.as_ptr().cast(), out.as_mut_ptr().cast(), size, 1) };
@@ -172,7 +176,8 @@ impl Blosc {
     pub fn encode(&self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         let refused = || Fault::new(Code::Decode, format!("blosc: could not encode {} bytes", input.len()));
         if self.compressor.as_bytes() == b"snappy" {
-            let frame = snappy::encode(self.level, self.shuffle, self.typesize, self.blocksize, input).ok_or_else(refused)?;
+            let room = snappy::with_room(out.len())?;
+            let frame = snappy::encode(room, self.level, self.shuffle, self.typesize, self.blocksize, input).ok_or_else(refused)?;
             out.get_mut(..frame.len()).ok_or_else(refused)?.copy_from_slice(&frame);
             return Ok(frame.len());
         }

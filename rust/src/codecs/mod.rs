@@ -213,7 +213,7 @@ impl Codec {
             Codec::Crc32c | Codec::Fletcher32 => {
                 let (bytes, sum) = out.split_at_mut(input.len());
                 bytes.copy_from_slice(input);
-                sum[..4].copy_from_slice(&self.sum(input).to_le_bytes());
+                sum[..4].copy_from_slice(&self.sum(bytes).to_le_bytes()); // of the copy: another thread may change the input meanwhile
                 Ok(input.len() + 4)
             }
             Codec::Shuffle { size } => Ok(shuffle::encode(*size, input, out)),

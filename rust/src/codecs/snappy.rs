@@ -3,6 +3,8 @@
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use super::blosc::{BIT_SHUFFLED, HEADER, LEAST_SPLIT, MOST_SPLITS, NOT_SPLIT, SHUFFLED, STORED, number};
+use crate::failures::Outcome;
+use crate::memory::out_of_memory;
 
 const SNAPPY: u8 = 2; // the format, in the upper three bits of the flags
 const USUAL_BLOCK: usize = 128 << 10;
@@ -12,9 +14,21 @@ pub fn is_inside(frame: &[u8]) -> bool {
     frame[2] >> 5 == SNAPPY && frame[2] & STORED == 0
 }
 
-/// The same frame with every stream decoded, which is a valid frame for any compressor; None if the frame is invalid.
-/// Its size is at most that of its decoded bytes and of its description of blocks.
-pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
+/// Empty memory with room for this many bytes.
+pub fn with_room(len: usize) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| out_of_memory(len))?;
+    Ok(bytes)
+}
+
+/// The most bytes of an opened frame: the decoded ones, and its description of blocks with a length for each stream.
+pub fn opened_bound(frame: &[u8]) -> usize {
+    let size = number(frame, 4).unwrap_or(0);
+    size.saturating_add(size / 8).saturating_add(2 * frame.len())
+}
+
+/// The same frame with every stream decoded, which is a valid frame for any compressor; None if the frame is invalid. `made` is empty, with room for it.
+pub fn opened(frame: &[u8], mut made: Vec<u8>) -> Option<Vec<u8>> {
     let (flags, typesize) = (frame[2], usize::from(frame[3]));
     let (size, block) = (number(frame, 4)?, number(frame, 8)?);
     if block == 0 || typesize == 0 || frame[1] != 1 {
@@ -24,7 +38,7 @@ pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
     if blocks > (frame.len() - HEADER) / 4 {
         return None;
     }
-    let mut made = frame[..HEADER].to_vec();
+    made.extend_from_slice(&frame[..HEADER]);
     made[2] = flags & 0x1F;
     made.resize(HEADER + 4 * blocks, 0);
     let mut decoder = Decoder::new();
@@ -58,8 +72,8 @@ pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// A frame; it is at most 16 bytes longer than the input. shuffle: 0 none, 1 by bytes, 2 by bits. None beyond 2 GiB.
-pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input: &[u8]) -> Option<Vec<u8>> {
+/// A frame; it is at most 16 bytes longer than the input. shuffle: 0 none, 1 by bytes, 2 by bits. None beyond 2 GiB. `made` is empty, with room for it.
+pub fn encode(mut made: Vec<u8>, level: i32, shuffle: i32, typesize: usize, blocksize: usize, input: &[u8]) -> Option<Vec<u8>> {
     let size = i32::try_from(input.len()).ok()?;
     i32::try_from(input.len() + HEADER).ok()?;
     let typesize = if typesize > usize::from(u8::MAX) { 1 } else { typesize };
@@ -70,7 +84,7 @@ pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input
         2 => BIT_SHUFFLED,
         _ => 0,
     };
-    let mut made = vec![2, 1, flag | NOT_SPLIT | SNAPPY << 5, typesize as u8];
+    made.extend_from_slice(&[2, 1, flag | NOT_SPLIT | SNAPPY << 5, typesize as u8]);
     made.extend_from_slice(&size.to_le_bytes());
     made.extend_from_slice(&i32::try_from(block).ok()?.to_le_bytes());
     made.resize(HEADER + 4 * blocks, 0);
@@ -148,11 +162,12 @@ mod tests {
     #[test]
     fn frames_are_opened() {
         for (len, shuffle, typesize, blocksize) in [(1, 0, 1, 0), (1000, 1, 4, 0), (5003, 2, 2, 512), (4096, 2, 8, 500), (999, 1, 7, 140)] {
-            let frame = encode(5, shuffle, typesize, blocksize, &data(len)).unwrap();
+            let frame = encode(vec![], 5, shuffle, typesize, blocksize, &data(len)).unwrap();
             assert!(frame.len() <= len + HEADER);
             assert_eq!(is_inside(&frame), len > 1);
             if is_inside(&frame) {
-                let opened = opened(&frame).unwrap();
+                let opened = opened(&frame, vec![]).unwrap();
+                assert!(opened.len() <= opened_bound(&frame));
                 assert!(!is_inside(&opened));
                 assert_eq!(number(&opened, 12), Some(opened.len()));
             }
@@ -161,16 +176,16 @@ mod tests {
 
     #[test]
     fn damaged_frames_never_panic() {
-        let frame = encode(5, 1, 2, 256, &data(1000)).unwrap();
+        let frame = encode(vec![], 5, 1, 2, 256, &data(1000)).unwrap();
         assert!(is_inside(&frame));
         for cut in HEADER..frame.len() {
-            let _ = opened(&frame[..cut]);
+            let _ = opened(&frame[..cut], vec![]);
         }
         for at in 0..frame.len() {
             for value in [0, 1, 0x7F, 0x80, 0xFF] {
                 let mut bytes = frame.clone();
                 bytes[at] = value;
-                if let Some(made) = number(&bytes, 4).filter(|&size| size <= 2000).and_then(|_| opened(&bytes)) {
+                if let Some(made) = number(&bytes, 4).filter(|&size| size <= 2000).and_then(|_| opened(&bytes, vec![])) {
                     assert!(made.len() < 20_000);
                 }
             }
@@ -181,7 +196,7 @@ mod tests {
     fn what_does_not_shrink_is_stored() {
         let noise: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(i).wrapping_mul(2_654_435_761) >> 21) as u8).collect();
         for (level, input) in [(0, data(1000)), (9, noise), (9, vec![])] {
-            let frame = encode(level, 0, 1, 0, &input).unwrap();
+            let frame = encode(vec![], level, 0, 1, 0, &input).unwrap();
             assert!(!is_inside(&frame));
             assert_eq!(frame[HEADER..], input);
         }

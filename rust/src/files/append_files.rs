@@ -126,7 +126,9 @@ fn birth_time_of(_: BorrowedFd<'_>) -> u64 {
 }
 
 fn read_all(file: BorrowedFd<'_>, at: u64, length: usize) -> System<Vec<u8>> {
-    let mut bytes = vec![0; length];
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?; // a damaged journal may name any length
+    bytes.resize(length, 0);
     let mut done = 0;
     while done < length {
         match retry(|| pread(file, &mut bytes[done..], at + done as u64))? {

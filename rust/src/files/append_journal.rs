@@ -4,6 +4,7 @@ use rustix::io::{Errno, Result as System};
 
 const MAGIC: &[u8; 8] = b"FRZAPPND";
 const SAMPLE: u64 = 64;
+const PIECE: u64 = 1 << 20; // bytes that are read at once
 
 /// The target of a write or sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,17 @@ pub(crate) enum State {
     Copied,
 }
 
+/// crc32c of the bytes of a shard between two offsets, which are read piece by piece: an append may be larger than memory.
+fn sum_of(disk: &impl Disk, mut at: u64, end: u64) -> System<u32> {
+    let mut sum = 0;
+    while at < end {
+        let piece = disk.read(at, (end - at).min(PIECE))?;
+        sum = crc32c::crc32c_append(sum, &piece);
+        at += piece.len() as u64;
+    }
+    Ok(sum)
+}
+
 /// The data to undo an append, and to check whether it was finished.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
@@ -136,10 +148,10 @@ impl Journal {
 
     /// Whether the bytes are those of the journal's file.
     fn fits(&self, disk: &impl Disk) -> System<bool> {
-        if disk.size()? < self.size {
+        let length = self.sample.len() as u64;
+        if disk.size()? < self.size || self.size < length {
             return Ok(false);
         }
-        let length = self.sample.len() as u64;
         Ok(disk.read(self.size - length, length)? == self.sample)
     }
 
@@ -151,7 +163,7 @@ impl Journal {
         }
         let finished = size >= self.size
             && disk.size()? >= size
-            && crc32c::crc32c(&disk.read(self.size, size - self.size)?) == tail
+            && sum_of(disk, self.size, size)? == tail
             && (self.head.is_empty() || crc32c::crc32c(&disk.read(0, self.head.len() as u64)?) == head);
         let is_own = self.identity == disk.identity()?;
         Ok(match (finished, is_own) {

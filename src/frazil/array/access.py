@@ -5,8 +5,9 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py rememb
 from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Callable
 from errno import ENOMEM
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from frazil.base.retry import READS
 from frazil.base.weak_references import renew_after_fork
 from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Refusal, cause_of
-from frazil.codecs.sharding.shard import index_error
+from frazil.codecs.sharding.shard import Level, index_error
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from frazil.metadata.types import heap as heaps
 else:
     heaps = LateModule("frazil.metadata.types.heap")
+
+
+_LARGE: Final = 2**28  # bytes; smaller indexes fit into memory
 
 
 class Access(Record):
@@ -135,6 +139,32 @@ def codec_error(
     else:
         error.add_note(str(FrazilError("in the codecs of a chunk", key=key, path=access.path or "/", chunk=chunk)))
     return error
+
+
+def check_index_memory(access: Access, shards: int, key: Callable[[], str | None]) -> None:
+    """Raises StoreError if the indexes of this many shards do not fit into memory, before anything is encoded: a document may declare any number of inner
+    chunks."""
+    level = access.chain.levels[0]
+    nbytes = shards * (16 * level.total + level.index_codecs.nbytes)
+    if nbytes >= _LARGE:
+        try:
+            np.empty(nbytes, np.uint8)
+        except MemoryError as error:
+            raise index_memory_error(access, level, key()) from error
+
+
+def index_memory_error(
+    access: Access, level: Level, key: str | None, chunk: tuple[int, ...] | None = None
+) -> StoreError:
+    """The error for a shard whose index is larger than memory."""
+    return StoreError(
+        f"there is not enough memory for the index of a shard of {level.total} inner chunks",
+        errno=ENOMEM,
+        key=key,
+        path=access.path or "/",
+        chunk=chunk,
+        hint="an index takes 16 bytes in memory for each inner chunk, and as many in the shard: use smaller shards, or larger chunks",
+    )
 
 
 def failure(

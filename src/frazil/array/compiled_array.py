@@ -92,12 +92,13 @@ def _compile_largest(registry: Registry, metadata: ArrayMetadata, grid: rectilin
 
 def compile_shape(registry: Registry, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Chain:
     """The chain for chunks of one shape of an array that has several."""
-    parts = (metadata.codecs, metadata.data_type, shape, metadata.fill_value)
+    parts = (metadata.codecs, metadata.data_type, metadata.fill_value)
     spec = chunk_spec(metadata.data_type, shape, metadata.fill_value)
     return registry.compiled.get_or_make(
         parts,
         lambda: compile_chain(registry.parse_codecs(metadata.codecs), spec),
         Chain,
+        shape,
     )
 
 

@@ -4,14 +4,18 @@ tests/test_layers.py lists these modules and the reasons. The rules of layers an
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.base.retry import lacks_files, when_files_are_free
 from frazil.errors import StoreError
+
+_unfinished: Final[list[str]] = []  # names of modules that are being imported
 
 
 class LateModule:
@@ -34,6 +38,7 @@ class LateModule:
 
 def imported(name: str) -> ModuleType:
     """A module. While too many files are open, it waits for a second at most, as the caller may hold some of them. Raises StoreError."""
+    _unfinished.append(name)
     try:
         return when_files_are_free(lambda: import_module(name))
     except OSError as error:
@@ -44,6 +49,19 @@ def imported(name: str) -> ModuleType:
             errno=error.errno,
             hint="raise the limit (ulimit -n)",
         ) from None
+    finally:
+        _unfinished.remove(name)
+
+
+def _finish_imports() -> None:
+    """Waits for imports by other threads. A child that is forked meanwhile would have a half of the module, and its lock, which no thread there releases."""
+    for name in ("numpy.ma", *_unfinished):  # numpy.ma is imported by functions of NumPy, such as unique
+        with suppress(Exception):
+            import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_finish_imports)
 
 
 if TYPE_CHECKING:

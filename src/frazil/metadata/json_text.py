@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil import _kernel
 from frazil.base.late import LateModule
 from frazil.errors import MetadataError, shown
 
@@ -76,7 +77,7 @@ class _Refused(dict[str, object]):
 
     def __init__(self, reason: str, member: str | None = None, word: str | None = None) -> None:
         super().__init__()
-        self.reason, self.member, self.word = reason, member, word
+        self.reason, self.member, self.word, self.accepted = reason, member, word, False
 
 
 def member(path: str | None, name: str) -> str:
@@ -171,7 +172,8 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
         _check_depth(value)
     if refused and free and isinstance(value, dict):
         for name in free & value.keys():
-            value[name] = _read_words(value[name], refused, name)
+            value[name] = _read_words(value[name], name)
+        refused = [other for other in refused if not other.accepted]
     if refused:
         inner_path = _path_of(value, refused[0], None)
         raise MetadataError(
@@ -180,16 +182,16 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
     return value
 
 
-def _read_words(value: object, refused: list[_Refused], name: str, within: bool = False) -> Json:
+def _read_words(value: object, name: str, within: bool = False) -> Json:
     """The value of a member with its unquoted NaN and infinities as numbers, if it is in attributes, or else as strings; they are no longer refused."""
     within = within or name == _ATTRIBUTES or name.rpartition("/")[2] == _ATTRIBUTES_KEY
     if isinstance(value, _Refused) and value.word is not None:
-        refused[:] = [other for other in refused if other is not value]
+        value.accepted = True
         return NonFinite(value.word) if within else value.word
     if isinstance(value, dict) and not isinstance(value, _Refused):
-        return {key: _read_words(child, refused, key, within) for key, child in value.items()}
+        return {key: _read_words(child, key, within) for key, child in value.items()}
     if isinstance(value, list):
-        return [_read_words(child, refused, "", within) for child in value]
+        return [_read_words(child, "", within) for child in value]
     return value  # type: ignore[return-value]
 
 
@@ -236,6 +238,21 @@ def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
         return _copied(value, depth)
     except TypeError:
         return _as_json(value, path, depth)
+
+
+def as_plain(value: dict[str, Json]) -> dict[str, Json]:
+    """The result of as_json for an object that parse_json has made and nothing else uses. It is changed in place, which is faster than a copy."""
+    stack: list[list[Json] | dict[str, Json]] = [value]
+    while stack:
+        outer = stack.pop()
+        children = enumerate(outer) if isinstance(outer, list) else outer.items()
+        for at, child in children:
+            kind = type(child)
+            if kind is list or kind is dict:
+                stack.append(child)  # type: ignore[arg-type] # one of both
+            elif kind is ExactFloat or kind is NegativeZero:
+                outer[at] = float(child) if kind is ExactFloat else 0  # type: ignore[arg-type, index] # the key or index of a number
+    return value
 
 
 def copied(value: T) -> T:
@@ -309,7 +326,17 @@ def dump_json(value: Json, indent: int | None = 2) -> bytes:
     """UTF-8 JSON text: members in their order, two spaces for each level, a line break at the end. NaN and infinities are refused,
     except NonFinite, which are written without quotes.
 
-    indent  None: all in one line, which takes a tenth of the time, for text that only programs read"""
+    indent  None: all in one line, for text that only programs read"""
+    separators = None if indent is None else (",", ": ")
+    try:
+        line = f"{json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)}\n".encode()
+    except (TypeError, ValueError):  # also words, and half of a surrogate pair
+        return _dump_by_python(value, indent)
+    return line if indent is None else _kernel.indent_json(line, indent)  # json itself writes indented text in Python
+
+
+def _dump_by_python(value: Json, indent: int | None) -> bytes:
+    """As dump_json, for text that is refused, or not UTF-8 or strict JSON."""
     words = _has_words(value)
     value = _plain(value) if words else value
     try:

@@ -221,6 +221,10 @@ class GroupMetadata(NodeMetadata):
         self.unknown = json_object({} if unknown is None else unknown, None)
         self.implicit = implicit
 
+    def with_plain_members(self, attributes: dict[str, Json], consolidated: Mapping[str, Json] | None) -> GroupMetadata:
+        """As with_plain_attributes, with other copies of the documents below it, too."""
+        return self._with_checked(attributes=attributes, consolidated=consolidated)
+
     @property
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
         """The documents in `consolidated`, or None if the document of the group has none. Those of Zarr v2 are in a separate document, .zmetadata."""

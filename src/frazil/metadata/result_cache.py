@@ -46,9 +46,9 @@ class ResultCache:
         self._bytes += size
         self._results[key] = alive, result
 
-    def get_or_make(self, parts: tuple[object, ...], make: Callable[[], T], kind: type[T]) -> T:
-        """The result for these objects, compared by identity. If `make` raises, nothing is cached. kind: the class of the result"""
-        key = tuple([id(part) for part in parts])
+    def get_or_make(self, parts: tuple[object, ...], make: Callable[[], T], kind: type[T], value: Hashable = None) -> T:
+        """The result for these objects, compared by identity, and a value. If `make` raises, nothing is cached. kind: the class of the result"""
+        key = (*[id(part) for part in parts], value)
         found = self.get(key, kind)
         if found is None:
             found = make()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.slow_properties import search
 
 import frazil
+from frazil.codecs import DEFAULT_REGISTRY
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.grids.rectilinear import RectilinearGrid
 
@@ -160,6 +161,14 @@ def test_a_handle_follows_a_grid_that_grew() -> None:
     other[0] = 9
     assert other.refresh()[...].tolist() == [9, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     assert json.loads(bytes(store["zarr.json"]))["chunk_grid"]["configuration"]["chunk_shapes"] == [[2, [3, 3]]]
+
+
+def test_each_shape_is_compiled_once() -> None:
+    array = frazil.create_array({}, shape=(60,), dtype="u1", chunks=[[10, 20, 30]])
+    assert array[:].sum() == 0
+    compiled = {**DEFAULT_REGISTRY.compiled._results}
+    assert array[:].sum() == 0
+    assert compiled.keys() == DEFAULT_REGISTRY.compiled._results.keys()
 
 
 def test_errors_name_the_damaged_chunk() -> None:

@@ -25,7 +25,6 @@ from frazil.errors import (
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
-from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
@@ -42,6 +41,7 @@ else:
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
 _BATCH = 256  # the most keys of one batch
+_MANY = 1024  # attributes: no cache has their document
 
 
 class NodeLocation(Record):
@@ -196,19 +196,22 @@ def as_stored(location: NodeLocation, metadata: M) -> M:
     """The metadata of a new node as it is read when opened. Raises MetadataError for metadata that the dialect cannot express, InvalidInputError for storage
     transformers where chunks are not in a store."""
     if location.nodes is None:
-        return _parsed(location, metadata, location.layout.emit(metadata))
+        return _parsed(location, metadata)
     if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
         raise no_transformers(location)
-    return _parsed(location, metadata, emit_node(metadata, None))  # which is not stored
+    return _parsed(location, metadata)
 
 
-def _parsed(location: NodeLocation, metadata: M, document: bytes) -> M:
-    """The metadata as parsed from its documents; document: the first of them."""
+def _parsed(location: NodeLocation, metadata: M, document: bytes | None = None) -> M:
+    """The metadata as parsed from its documents; document: the first of them. Many attributes are left out, as they are read as they are written."""
     kind, layout = type(metadata), location.layout
+    many = layout.zarr_format == 3 and len(metadata.attributes) > _MANY
+    if many or document is None:
+        document = layout.emit(metadata.with_plain_attributes({}) if many else metadata)
     key, attributes = layout.document_key(location.path, kind), layout.emit_attributes(metadata)
     node = layout.parse(key, document, location.registry, attributes)
     assert isinstance(node, kind)
-    return node
+    return node.with_plain_attributes(dict(metadata.attributes)) if many else node
 
 
 def node_exists(location: NodeLocation) -> bool:

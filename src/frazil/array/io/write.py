@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, check_index_memory, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Scheduler, Task
@@ -164,6 +164,9 @@ def _tasks(
 def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[int]:
     """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
     assert rows is not None
+    first = rows[:1]
+    if access.chain.levels:
+        check_index_memory(access, len(rows), lambda: access.key(part.batch.shards[first]))
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return

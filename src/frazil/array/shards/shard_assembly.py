@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, failure, index_memory_error
 from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
 from frazil.base.arrays import Columns, Flags, Octets
@@ -137,10 +137,14 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
     if call.access.options.inner_order != "written":
         keys = inner_ranks(levels[depth], call.access.options.inner_order)[number]
+    try:
+        tables: Columns = np.full((len(index.slot), levels[depth].total, 2), -1, np.int64)
+    except MemoryError as error:
+        raise index_memory_error(call.access, levels[depth], *call.location(depth, 0)) from error
     assembled_level = assemble(
         levels[depth],
         InnerChunks(shard, number, values, None, keys),
-        np.full((len(index.slot), levels[depth].total, 2), -1, np.int64),
+        tables,
         -1 - len(call.blobs.buffers),
         empty=False,
         name=lambda error, i: call.name(error, depth, i),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, codec_error, failure
+from frazil.array.access import Access, codec_error, failure, index_memory_error
 from frazil.array.shards.shard_indexes import IndexTables, file_versions
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.base.arrays import Columns
@@ -153,7 +153,10 @@ def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes
     present = np.flatnonzero(exists)
     slot = np.where(exists, np.cumsum(exists) - 1, -1)
     rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
-    tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
+    try:
+        tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
+    except MemoryError as error:
+        raise index_memory_error(access, level, *key(int(present[0]))) from error
     for i, code, text in failures:
         raise shard_append.explained(access, failure(access, code, text, *key(int(present[i]))))
     return StackedIndex(tables, slot)

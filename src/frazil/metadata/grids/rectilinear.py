@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -20,14 +19,15 @@ _MOST_CHUNKS: Final = 2**24  # along one dimension: each has a row in memory
 _CHUNK_SHAPES: Final = "chunk_grid.configuration.chunk_shapes"
 
 
-class RectilinearGrid(Value, excluded=("_starts",)):
+class RectilinearGrid(Value, excluded=("_starts", "largest")):
     """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin behind the end of the
     array.
 
-    Raises MetadataError for anything else."""
+    largest: the largest length along each dimension. Raises MetadataError for anything else."""
 
-    __slots__ = ("_starts", "chunk_shapes")
+    __slots__ = ("_starts", "chunk_shapes", "largest")
     chunk_shapes: tuple[int | Runs, ...]
+    largest: tuple[int, ...]
     _starts: tuple[Columns | None, ...]
 
     def __init__(self, chunk_shapes: Sequence[object], *, path: str = _CHUNK_SHAPES) -> None:
@@ -36,7 +36,9 @@ class RectilinearGrid(Value, excluded=("_starts",)):
             raise refusal(path, "a list with the lengths of chunks along each dimension", found(chunk_shapes))
         shapes = tuple([_along(lengths, item(path, at)) for at, lengths in enumerate(chunk_shapes)])
         assign(self, "chunk_shapes", shapes)
-        assign(self, "_starts", tuple([None if isinstance(runs, int) else _starts(runs) for runs in shapes]))
+        starts = tuple([None if isinstance(runs, int) else _starts(runs) for runs in shapes])
+        assign(self, "_starts", starts)
+        assign(self, "largest", tuple(map(_largest, shapes, starts)))
 
     def extension(self) -> Extension:
         shapes: list[Json] = [
@@ -72,13 +74,6 @@ class RectilinearGrid(Value, excluded=("_starts",)):
     def starts(self, axis: int) -> Columns | None:
         """int64[n + 1]: the beginnings of the chunks along a dimension, and the end of the last one. None if all have one length."""
         return self._starts[axis]
-
-    @property
-    def largest(self) -> tuple[int, ...]:
-        """The largest length along each dimension."""
-        return tuple(
-            [runs if isinstance(runs, int) else max(length for length, _ in runs) for runs in self.chunk_shapes]
-        )
 
     @property
     def different(self) -> tuple[tuple[int, ...], ...]:
@@ -143,7 +138,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return True
 
 
-class RectangularGrid(RectilinearGrid, excluded=("_starts",)):
+class RectangularGrid(RectilinearGrid, excluded=("_starts", "largest")):
     """The form of the draft ZEP 3, and of zarrs under the name `rectangular`: without runs."""
 
     __slots__ = ()
@@ -159,17 +154,36 @@ def _along(lengths: object, path: str) -> int | Runs:
         return check_integer(_plain(lengths), path, low=1)
     if not lengths:
         raise refusal(path, "a length, or a list with one at least", [])
-    pairs = [_pair(entry, item(path, at)) for at, entry in enumerate(lengths)]
-    joined = tuple((length, sum(count for _, count in same)) for length, same in groupby(pairs, lambda pair: pair[0]))
-    chunks = sum(count for _, count in joined)
-    if (
-        chunks > _MOST_CHUNKS or chunks * max(length for length, _ in joined) > INT64_MAX
-    ):  # reads and writes plan each shape separately
+    joined = _joined(_pairs(lengths, path))
+    if joined is None:  # reads and writes plan each shape separately
         raise MetadataError(
             f"there are at most {_MOST_CHUNKS} chunks along a dimension of this grid, and 2^63 - 1 elements if all were as long as the longest",
             path=path,
         )
     return joined
+
+
+def _pairs(lengths: Sequence[object], path: str) -> list[tuple[int, int]]:
+    """Lengths and how many chunks have them. Most entries are numbers, or pairs of numbers: their path is not needed."""
+    pairs: list[tuple[int, int]] = []
+    for entry in lengths:
+        both: Sequence[object] = entry if isinstance(entry, list | tuple) else (entry, 1)
+        length, count = both if len(both) == 2 else (None, None)
+        if type(length) is int and type(count) is int and 0 < length <= INT64_MAX and 0 < count <= INT64_MAX:
+            pairs.append((length, count))
+        else:
+            pairs.append(_pair(entry, item(path, len(pairs))))
+    return pairs
+
+
+def _joined(pairs: list[tuple[int, int]]) -> Runs | None:
+    """The pairs, neighbours of one length joined; None if there are too many chunks, or elements."""
+    length, count = np.array(pairs, np.int64).T
+    chunks = sum(count.tolist())
+    if chunks > _MOST_CHUNKS or chunks * int(length.max()) > INT64_MAX:
+        return None
+    first = np.flatnonzero(np.append(True, length[1:] != length[:-1]))
+    return tuple(zip(length[first].tolist(), np.add.reduceat(count, first).tolist(), strict=True))
 
 
 def _pair(entry: object, path: str) -> tuple[int, int]:
@@ -183,6 +197,13 @@ def _pair(entry: object, path: str) -> tuple[int, int]:
 
 def _plain(number: object) -> Json:
     return int(number) if isinstance(number, np.integer) else number  # type: ignore[return-value]
+
+
+def _largest(runs: int | Runs, starts: Columns | None) -> int:
+    if isinstance(runs, int):
+        return runs
+    assert starts is not None
+    return int(np.diff(starts).max())
 
 
 def _starts(runs: Runs) -> Columns:

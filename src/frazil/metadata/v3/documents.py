@@ -4,11 +4,11 @@ Strict: values that the specification does not allow are refused. The error name
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from frazil.errors import FrazilError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, parse_extensions
-from frazil.metadata.json_text import Json, as_json, copied, dump_json, found, item, parse_json
+from frazil.metadata.json_text import Json, as_plain, copied, dump_json, found, item, parse_json
 from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, NodeMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
@@ -67,14 +67,14 @@ def parse_node(
     document    UTF-8 JSON text, or the value read from it
     extensions  the data types, chunk grids and chunk key encodings that it may name
     key         of the document, for messages
-    text        the text that a value was read from
+    text        the text that a value was read from; nothing else uses the value then, which may be changed
     Raises MetadataError, with the member in `path`, for an invalid document; UnknownExtensionError for an extension that is not registered."""
     if isinstance(document, bytes):
         text = document
         cached = parsed_before(text, extensions)
         if cached is not None:
             return cached
-    node = _parse(document, extensions, key)
+    node = _parse(document, extensions, key, own=text is not None)
     if text is not None:
         remember_node(text, node, extensions)
     return node
@@ -85,14 +85,18 @@ def remember_node(text: bytes, node: ArrayMetadata | GroupMetadata, extensions: 
     extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
 
 
-def _parse(document: Document, extensions: MetadataExtensions, key: str | None) -> ArrayMetadata | GroupMetadata:
+def _parse(
+    document: Document, extensions: MetadataExtensions, key: str | None, *, own: bool
+) -> ArrayMetadata | GroupMetadata:
+    """own: whether a document that is a value may be changed"""
     try:
+        own = own or isinstance(document, bytearray | memoryview)
         value = parse_json(document, free=_FREE) if isinstance(document, bytes | bytearray | memoryview) else document
         members = Members(check_object(value, None), None)
         _check_format(members.get("zarr_format"))
         if members.choice("node_type", ("array", "group")) == "array":
-            return _read_array(members, extensions)
-        return _read_group(members)
+            return _read_array(members, extensions, own)
+        return _read_group(members, own)
     except FrazilError as error:
         if error.key is None:
             error.key = key
@@ -111,23 +115,30 @@ def _check_format(value: Json) -> None:
         raise refusal("zarr_format", "the integer 3", value)
 
 
-def _read_array(members: Members, extensions: MetadataExtensions) -> ArrayMetadata:
+def _read_array(members: Members, extensions: MetadataExtensions, own: bool) -> ArrayMetadata:
     shape = check_integers(members.get("shape"), "shape", low=0)
     data_type = extensions.data_type(_essential(members, "data_type"), "data_type")
     chunk_grid = extensions.chunk_grid(_essential(members, "chunk_grid"), "chunk_grid")
     keys = extensions.chunk_key_encoding(_essential(members, "chunk_key_encoding"), "chunk_key_encoding")
-    return ArrayMetadata(
+    fill_value = data_type.parse_fill(members.get("fill_value"), "fill_value")
+    codecs = parse_extensions(members.get("codecs"), "codecs")
+    attributes = members.object("attributes", {})
+    node = ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        fill_value=data_type.parse_fill(members.get("fill_value"), "fill_value"),
+        fill_value=fill_value,
         chunk_grid=chunk_grid,
         chunk_key_encoding=keys,
-        codecs=parse_extensions(members.get("codecs"), "codecs"),
-        attributes=members.object("attributes", {}),
+        codecs=codecs,
         dimension_names=_read_dimension_names(members),
         storage_transformers=parse_extensions(members.array("storage_transformers", []), "storage_transformers"),
         unknown=_read_unknown(members),
     )
+    return node.with_plain_attributes(_plain(attributes, own))
+
+
+def _plain(attributes: dict[str, Json], own: bool) -> dict[str, Json]:
+    return as_plain(attributes) if own else json_object(attributes, "attributes")
 
 
 def _essential(members: Members, name: str) -> Extension:
@@ -145,14 +156,14 @@ def _read_dimension_names(members: Members) -> list[str | None] | None:
     return names
 
 
-def _read_group(members: Members) -> GroupMetadata:
+def _read_group(members: Members, own: bool) -> GroupMetadata:
     consolidated = None
     # zarr-python 3.0 and 3.1 write null for "none"
     if members.has("consolidated_metadata") and members.values["consolidated_metadata"] is not None:
         consolidated = members.object("consolidated_metadata")
-    return GroupMetadata(
-        attributes=members.object("attributes", {}), consolidated=consolidated, unknown=_read_unknown(members)
-    )
+    attributes = members.object("attributes", {})
+    node = GroupMetadata(consolidated=None if own else consolidated, unknown=_read_unknown(members))
+    return node.with_plain_members(_plain(attributes, own), consolidated if own else node.consolidated)
 
 
 def _read_unknown(members: Members) -> dict[str, Json]:
@@ -173,13 +184,18 @@ def _read_unknown(members: Members) -> dict[str, Json]:
 
 def emit_node(metadata: ArrayMetadata | GroupMetadata, indent: int | None = 2) -> bytes:
     """The document of a node as UTF-8 JSON text; parsing it gives an equal value. indent: as in dump_json"""
-    return dump_json(node_document(metadata), indent)
+    return dump_json(_document(metadata), indent)
 
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
     """The document of a node as a JSON object. Extensions have the object form; data types of the core are only a name.
 
     Raises MetadataError for metadata of another dialect."""
+    return json_object(_document(metadata), None)
+
+
+def _document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
+    """As node_document, with the attributes and copies of the node itself."""
     if metadata.zarr_format != 3:
         raise refusal("zarr_format", "the integer 3 for a document of the final Zarr v3", metadata.zarr_format)
     if isinstance(metadata, GroupMetadata):
@@ -194,7 +210,7 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         "chunk_key_encoding": metadata.chunk_key_encoding.extension().to_json(),
         "fill_value": metadata.data_type.emit_fill(metadata.fill_value),
         "codecs": [codec.to_json() for codec in metadata.codecs],
-        "attributes": as_json(metadata.attributes, "attributes"),
+        "attributes": cast("Json", metadata.attributes),
     }
     if metadata.dimension_names is not None:
         document["dimension_names"] = list(metadata.dimension_names)
@@ -207,8 +223,8 @@ def _group_document(metadata: GroupMetadata) -> dict[str, Json]:
     document: dict[str, Json] = {
         "zarr_format": 3,
         "node_type": "group",
-        "attributes": as_json(metadata.attributes, "attributes"),
+        "attributes": cast("Json", metadata.attributes),
     }
     if metadata.consolidated is not None:
-        document["consolidated_metadata"] = as_json(metadata.consolidated, "consolidated_metadata")
+        document["consolidated_metadata"] = cast("Json", metadata.consolidated)
     return document | json_object(metadata.unknown, None)
