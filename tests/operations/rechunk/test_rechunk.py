@@ -122,6 +122,21 @@ def test_each_shard_is_written_once_and_nothing_is_read_back() -> None:
     )
 
 
+@pytest.fixture
+def no_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that is read by requests gets no more memory than others."""
+    monkeypatch.setattr("frazil.operations.rechunk.rechunk._LEAST", 1)
+
+
+def test_a_source_that_is_read_by_requests_gets_some_memory() -> None:
+    counting = CountingStore(MemoryStore())
+    source_at(counting)
+    counting.clear()
+    frazil.rechunk(counting, MemoryStore(), chunks=(30, 5, 5), runtime=Runtime(bytes_in_flight=1))
+    assert max(counting.count("fetch", f"c/{i}/0/0") for i in range(30)) == 1
+
+
+@pytest.mark.usefixtures("no_least")
 def test_source_chunks_are_read_as_often_as_is_said() -> None:
     counting = CountingStore(MemoryStore())
     source = source_at(counting)
@@ -135,6 +150,7 @@ def test_source_chunks_are_read_as_often_as_is_said() -> None:
     assert done.reads == 1
 
 
+@pytest.mark.usefixtures("no_least")
 @pytest.mark.parametrize("codecs", ["auto", []])
 def test_a_chunk_that_is_larger_than_the_bytes(codecs: Any) -> None:
     """A compressed chunk was decoded once for each slab with a part of it. For a plain chunk only parts are read, so that slabs stay small."""
@@ -191,6 +207,7 @@ def stopped_at(slab: int) -> Callable[[int], None]:
     return report
 
 
+@pytest.mark.usefixtures("no_least")
 @pytest.mark.parametrize("limit", [40_000, 10**6])
 def test_interrupted_rechunks_are_resumed(limit: int) -> None:
     """Also with another memory limit, which would choose other slabs."""

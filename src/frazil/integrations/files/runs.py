@@ -30,6 +30,12 @@ def check_dtype(dtype: np.dtype[np.generic]) -> None:
     raise InvalidInputError(f"its data type is {dtype}, which has no counterpart in arrays here")
 
 
+def unwritten(dtype: np.dtype[np.generic]) -> np.generic:
+    """The fill value of an array of a format that has none: the same as that of a new array."""
+    found: np.generic = (np.full(1, "NaT", dtype) if dtype.kind in "mM" else np.zeros(1, dtype))[0]
+    return found
+
+
 def scan_run(
     file: BinaryIO,
     size: int,
@@ -58,7 +64,8 @@ def scan_run(
         file.seek(offset)
         return file.read(length)
 
-    inline_chunks = padded_tails(tails, math.prod(cut) * dtype.itemsize, bytes(dtype.itemsize), read)
+    fill = unwritten(dtype)
+    inline_chunks = padded_tails(tails, math.prod(cut) * dtype.itemsize, np.array([fill], dtype).tobytes(), read)
     codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
     if fortran and len(shape) > 1:
         order: list[Json] = list(reversed(range(len(shape))))
@@ -69,7 +76,7 @@ def scan_run(
         dtype,
         cut[axis_order],
         codecs,
-        np.zeros(1, dtype)[0],
+        fill,
         attributes or {},
         dimension_names,
         chunks._replace(coordinates=np.ascontiguousarray(chunks.coordinates[:, axis_order])),

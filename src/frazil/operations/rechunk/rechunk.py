@@ -59,6 +59,7 @@ SAME = "same"
 _PROCESS = secrets.token_hex(8)
 _PAGE = 1000  # keys of the source in one listing
 _MORE_READS = 1.1  # with more reads than this factor, two slabs at once are no gain
+_LEAST = 2**23  # bytes of a rechunk whose source is read by requests; their client holds more than that in any case
 Extents: TypeAlias = "Lengths | str"
 
 
@@ -90,7 +91,8 @@ def rechunk(
     overwrite    empties the destination first
     dry_run      writes nothing, and reports the planned rechunk
     progress     called with the bytes of elements written since the last call
-    runtime      bytes_in_flight: bytes in memory, at least those of one new shard; None: that of the Array, or the default
+    runtime      bytes_in_flight: bytes in memory, at least those of one new shard, and 8 MiB if the source is read by requests; None: that of the Array, or
+                 the default
     The document is written last: before that, the new array does not exist for readers. No process should write to the source during the run; if the source was
     changed after an interruption, all of it is read again. Raises NotFoundError, AlreadyExistsError, InvalidInputError (also if source and destination are the
     same location, or one is inside the other), ReadOnlyError, StoreError, DataError."""
@@ -233,7 +235,7 @@ class RechunkTask(Record):
     ) -> None:
         """Writes slab by slab. Half of the bytes is for the slab, or for two slabs if the next is read while one is written. One eighth each is for reads and
         writes in flight: clients of remote stores hold up to twice as much, and release memory with a delay."""
-        eighth = self.array._location.runtime.checked().bytes_in_flight // 8
+        eighth = _memory(self.array) // 8
         if journal is None:
             target = Array(target._location._replace(runtime=_runtime_within(target, eighth)), target.metadata)
         else:
@@ -283,6 +285,12 @@ class RechunkTask(Record):
             seconds,
             dry_run,
         )
+
+
+def _memory(array: Array) -> int:
+    """Bytes for slabs, reads and writes. With less, chunks would be requested very often, and one after the other."""
+    limit = array._location.runtime.checked().bytes_in_flight
+    return limit if array._storage.direct else max(limit, _LEAST)
 
 
 def _runtime_within(array: Array, nbytes: int) -> Runtime:
@@ -373,7 +381,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
 
     A source chunk that is decoded whole may be larger than this half: then slabs may be as large."""
     planned = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
-    inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
+    inner, half = array._compiled.chain.inner_chunk, _memory(array) // 2
     if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
         half = max(half, inner.nbytes)
     arguments = array.shape, element_nbytes(array), grid_extents(planned), array.chunks

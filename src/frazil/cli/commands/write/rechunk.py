@@ -108,10 +108,10 @@ COMMAND = Command(
     "rechunk",
     "writes an array with other chunks, shards or codecs to another place",
     "Writes an array again, with other chunks, shards or codecs. Elements, fill value, attributes and "
-    "dimension names stay the same. Memory is bounded by --memory, or by one new shard if that is larger; "
-    "--dry-run prints how often chunks would be decoded. The metadata document is written last, so an "
-    "unfinished array is never visible. Run an interrupted rechunk again with the same arguments to continue "
-    "it. If DESTINATION is on a branch, the result is one commit.",
+    "dimension names stay the same. Memory is bounded by --memory, or by one new shard if that is larger, and "
+    "by 8 MiB at least if SOURCE is remote; --dry-run prints how often chunks would be decoded. The metadata "
+    "document is written last, so an unfinished array is never visible. Run an interrupted rechunk again with "
+    "the same arguments to continue it. If DESTINATION is on a branch, the result is one commit.",
     (
         ("frazil rechunk sea.zarr tiles.zarr --chunks 100,100 --shards 300,700", "other chunks and shards"),
         (

@@ -25,7 +25,7 @@ from frazil.base.record import Record
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.numpy_files.members import PIECE, Member, data_offset
-from frazil.integrations.files.runs import check_dtype, scan_run
+from frazil.integrations.files.runs import check_dtype, scan_run, unwritten
 from frazil.integrations.files.scanned import (
     Library,
     ScannedArray,
@@ -175,7 +175,7 @@ def _member(
         header.dtype,
         chunk_shape,
         (bytes_codec(header.dtype),),
-        np.zeros(1, header.dtype)[0],
+        unwritten(header.dtype),
         {},
         None,
         no_chunks(len(header.shape)),
