@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import InvalidInputError, MetadataError, NotFoundError
+from frazil.metadata.json_text import DEPTH_LIMIT
 from frazil.stores import MemoryStore
 
 
@@ -131,3 +132,19 @@ def test_numbers_of_too_many_digits_are_refused(value: object) -> None:
             group.attrs[10**5000]  # type: ignore[index]
         with pytest.raises(InvalidInputError):
             group.attrs[10**5000] = 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("create", [frazil.create_array, frazil.create_group])
+@pytest.mark.parametrize("many", [0, 2000])
+def test_attributes_that_nest_too_deep_are_refused(create: Any, many: int) -> None:
+    """A document cannot be read with them."""
+    store, arguments = MemoryStore(), {"shape": 2, "dtype": "i4"} if create is frazil.create_array else {}
+    nested: Any = 1
+    for _ in range(DEPTH_LIMIT - 2):
+        nested = [nested]
+    node = create(store, attributes={"a": nested, **{f"{at}": at for at in range(many)}}, **arguments)
+    with pytest.raises(MetadataError, match="nest"):
+        node.attrs["b"] = [nested]
+    with pytest.raises(MetadataError, match="nest"):
+        create(store, path="other", attributes={"a": [nested], **{f"{at}": at for at in range(many)}}, **arguments)
+    assert frazil.open(store).attrs["a"] == nested

@@ -74,6 +74,30 @@ def test_an_error_cancels_what_has_not_begun() -> None:
     assert all(future.cancelled() for future in later)
 
 
+def test_work_that_counts_on_a_thread_that_does_not_start_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first caller's thread fails to start after the second has queued its work for it."""
+    starting, fails_now = threading.Event(), threading.Event()
+    start = threading.Thread.start
+
+    def fails_later(self: threading.Thread) -> None:
+        if self.name != "test":
+            start(self)
+            return
+        starting.set()
+        fails_now.wait(60)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails_later)
+    with Threads(1, "test") as threads:
+        first = threading.Thread(target=lambda: threads.submit(int, "1"))
+        first.start()
+        starting.wait(60)
+        second = threads.submit(int, "2")
+        fails_now.set()
+        first.join(60)
+        assert second.result(60) == 2
+
+
 def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -54,6 +54,9 @@ def test_a_group_with_many_documents_is_parsed_once() -> None:
     assert isinstance(two, GroupMetadata)
     assert one.consolidated is not None
     assert one.consolidated is two.consolidated
+    assert one.consolidated_metadata is not None
+    one.consolidated_metadata.metadata["node 1"]["node_type"] = "array"  # type: ignore[index, call-overload]
+    assert two.consolidated == members["consolidated_metadata"], "users get copies"
 
 
 def test_an_error_is_not_remembered() -> None:

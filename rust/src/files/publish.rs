@@ -251,9 +251,9 @@ fn publish_new(
     Err(Errno::AGAIN.into())
 }
 
-/// The answer, once the folder of a changed name is synced.
+/// The answer, once the folder is synced if its names have changed.
 fn synced(batch: &Batch<'_>, folder: BorrowedFd<'_>, answer: Answer) -> Answer {
-    match batch.sync.then(|| sync(folder)) {
+    match (batch.sync && answer[0] == 0).then(|| sync(folder)) {
         Some(Err(error)) => unsynced(error),
         _ => answer,
     }

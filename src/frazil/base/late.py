@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -53,15 +53,16 @@ def imported(name: str) -> ModuleType:
         _unfinished.remove(name)
 
 
-def _finish_imports() -> None:
-    """Waits for imports by other threads. A child that is forked meanwhile would have a half of the module, and its lock, which no thread there releases."""
-    for name in ("numpy.ma", *_unfinished):  # numpy.ma is imported by functions of NumPy, such as unique
-        with suppress(Exception):
-            import_module(name)
+def _wait_for_imports() -> None:
+    """Waits for imports by other threads, a second at most, as they may wait for a lock of this one. A child that is forked meanwhile would have a half of the
+    module, and its lock, which no thread there releases."""
+    end = time.monotonic() + 1
+    while _unfinished and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_finish_imports)
+    os.register_at_fork(before=_wait_for_imports)
 
 
 if TYPE_CHECKING:

@@ -43,6 +43,8 @@ class Threads:
             return _run(Future(), call, Exception)
         future: Future[Result] = Future()
         self._calls.put((partial(_run, future, call, BaseException), future.cancel))
+        if not self._threads:  # the one that `start` counted on could not be started by another caller
+            self._run_waiting()
         return future
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -65,7 +67,16 @@ class Threads:
                 self._free.pop()
                 if not self._start():
                     self._free.clear()
+                    if not self._threads:
+                        self._run_waiting()
         return bool(self._threads)
+
+    def _run_waiting(self) -> None:
+        """Does the work that no thread will take."""
+        with suppress(Empty):
+            while (waiting := self._calls.get_nowait()) is not None:
+                waiting[0]()
+            self._calls.put(None)
 
     def _start(self) -> bool:
         # daemon: the process must never wait for a thread that an interrupt left behind

@@ -9,7 +9,7 @@ from operator import index
 from typing import Final
 
 from frazil.errors import MetadataError
-from frazil.metadata.json_text import Json, as_json, found, item, member
+from frazil.metadata.json_text import DEPTH_LIMIT, Json, as_json, found, item, member
 
 INT64_MAX: Final = 2**63 - 1
 
@@ -69,8 +69,9 @@ def check_object(value: Json, path: str | None) -> dict[str, Json]:
 
 
 def json_object(value: object, path: str | None) -> dict[str, Json]:
-    """A deep copy of a mapping as a plain JSON object. Raises MetadataError for values that JSON cannot express."""
-    return check_object(as_json(value, path), path)
+    """A deep copy of a mapping as a plain JSON object. path: None for a whole document, one level below which members are. Raises MetadataError for values that
+    JSON cannot express, or that a document cannot have."""
+    return check_object(as_json(value, path, DEPTH_LIMIT - (path is not None)), path)
 
 
 def lengths_from_user(value: object, path: str, low: int) -> tuple[int, ...]:

@@ -229,7 +229,8 @@ class GroupMetadata(NodeMetadata):
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
         """The documents in `consolidated`, or None if the document of the group has none. Those of Zarr v2 are in a separate document, .zmetadata."""
         documents = None if self.consolidated is None else self.consolidated.get("metadata")
-        return ConsolidatedMetadata(documents) if isinstance(documents, dict) else None
+        # a copy, as cached nodes have the same documents
+        return ConsolidatedMetadata(copied(documents)) if isinstance(documents, dict) else None
 
     def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
         """The same group with these attributes instead of its own; it then has a document."""

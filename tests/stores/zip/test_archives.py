@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+from errno import EMFILE
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -278,3 +279,10 @@ def test_archives_have_one_writer_at_a_time(tmp_path: Path) -> None:
     assert other.get("a") == b"new"
     other.set("b", b"1")
     assert members(str(path)) == {"a": b"new", "b": b"1"}
+
+
+def test_values_are_kept_while_too_many_files_are_open(tmp_path: Path) -> None:
+    """No descriptor can be copied when the archive is finished."""
+    with ZipStore(tmp_path / "a.zip") as store, patch("os.dup", side_effect=OSError(EMFILE, "too many")):
+        store.set("a", b"1")
+    assert ZipStore(tmp_path / "a.zip").get("a") == b"1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
@@ -64,8 +63,14 @@ def _from_file(files: ExitStack, key: str, parts: Iterator[bytes]) -> Iterator[b
         with _file_errors(key):
             while view:
                 view = view[file.write(view) :]
-    file.seek(0)
-    return iter(partial(file.read, _PART), b"")
+    return _read_parts(file, key)
+
+
+def _read_parts(file: IO[bytes], key: str) -> Iterator[bytes]:
+    with _file_errors(key):
+        file.seek(0)
+        while part := file.read(_PART):
+            yield part
 
 
 @contextmanager

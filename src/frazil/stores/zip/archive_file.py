@@ -193,8 +193,12 @@ class ArchiveFile:
     def _synced(self) -> None:
         if self.sync:
             os.fsync(self.fd)
-        else:  # a network file system reports a full disk when a descriptor is closed
-            os.close(os.dup(self.fd))
+            return
+        try:
+            copy = os.dup(self.fd)
+        except OSError:  # too many files are open
+            return
+        os.close(copy)  # a network file system reports a full disk when a descriptor is closed
 
     def _sync_folder(self) -> None:
         if self.sync:
