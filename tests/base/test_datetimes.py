@@ -16,6 +16,9 @@ from frazil.errors import InvalidInputError
         (np.array(["1969-12-31T23:59:59.5"], "M8[ms]"), "M8[s]", ["1969-12-31T23:59:59"]),
         (np.array([3, -1], "M8[25s]"), ">M8[s]", ["1970-01-01T00:01:15", "1969-12-31T23:59:35"]),
         (np.array(30, "M8[Y]"), "M8[D]", "2000-01-01"),
+        (np.array([292, -292], "M8[Y]"), "M8[ns]", ["2262-01-01", "1678-01-01"]),
+        (np.array([602], "M8[M]"), "M8[W]", ["2020-02-27"]),
+        (np.array([], "M8[s]"), "M8[ns]", []),
     ],
 )
 def test_times_in_another_unit(values: np.ndarray, dtype: str, expected: object) -> None:
@@ -32,6 +35,9 @@ def test_times_in_another_unit(values: np.ndarray, dtype: str, expected: object)
         (np.array([-(2**62)], "m8[s]"), "m8[ms]"),
         (np.array([2**62], ">m8[D]"), "m8[h]"),
         (np.array([2**60], "M8[Y]"), "M8[D]"),
+        (np.array([2**62], "m8[3s]"), "m8[2s]"),
+        (np.array([5735630597326753838], "M8[s]"), "M8[1500ms]"),
+        (np.array([293], "M8[Y]"), "M8[ns]"),
     ],
 )
 def test_times_out_of_range_are_refused(values: np.ndarray, dtype: str) -> None:

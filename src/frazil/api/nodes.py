@@ -223,7 +223,7 @@ def create_group(
         explicit_groups=explicit_groups,
         replaces=replaces,
     )
-    return group
+    return Group(group._location, group.metadata)  # in a session, the planned one is of the node that was replaced
 
 
 def planned_group(

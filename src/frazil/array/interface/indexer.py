@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -60,12 +61,25 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
                 return array
             if dtype.kind in "mM" and array.dtype.kind == dtype.kind:
                 return in_unit(array, dtype, path)
-            return array.astype(dtype, copy=False)
+            if dtype.kind not in "mM" or array.dtype.kind not in "OUST":
+                return array.astype(dtype, copy=False)
+        if dtype.kind in "mM" and (times := _times(value, dtype.kind)) is not None:
+            return in_unit(times, dtype, path)
         return np.asarray(value, dtype)
     except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
+
+
+def _times(value: ArrayLike, kind: str) -> Values | None:
+    """Text and objects in the unit that NumPy finds for them; None for other values, such as numbers, which count the unit of the array."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy 2.5 warns of NaT without a unit
+            return np.asarray(value, f"{kind}8")
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _only_text(value: ArrayLike, path: str) -> ArrayLike:

@@ -74,17 +74,17 @@ def members_of(
 
 
 class _Grown(Record):
-    """An array whose shape changed from `before` to `after`. renewals: of the nodes of the session then; None in a plain store"""
+    """An array whose shape changed from `before` to `after`. base: the snapshot of the session then; None in a plain store"""
 
     array: Array
     before: tuple[int, ...]
     after: tuple[int, ...]
-    renewals: int | None
+    base: object
 
 
-def _renewals(array: Array) -> int | None:
+def _base(array: Array) -> object:
     nodes = array._location.nodes
-    return None if nodes is None else nodes.renewals
+    return None if nodes is None else nodes.version[0]
 
 
 class FrazilDataStore(AbstractDataStore):
@@ -200,21 +200,24 @@ class FrazilDataStore(AbstractDataStore):
             writer.add(plan.data, array, plan.region)
 
     def _grow(self, array: Array, shape: tuple[int, ...]) -> None:
-        before = array.shape
-        self._grown.append(
-            _Grown(array, before, shape, _renewals(array))
-        )  # first, as an interrupt may come after it grew
+        grown = _Grown(array, array.shape, shape, _base(array))
+        if (
+            grown.base is not None
+        ):  # before it grows, as an interrupt may come after that; nobody else grows it meanwhile
+            self._grown.append(grown)
         try:
-            array._resize(shape, expected=before)
-        except ConflictError:  # others did
-            self._grown.pop()
+            array._resize(shape, expected=grown.before)
+        except ConflictError:
+            self._grown = [other for other in self._grown if other is not grown]
             raise
+        if grown.base is None:  # not before: others may have grown it to this shape
+            self._grown.append(grown)
 
     def undo(self, group: Group) -> None:
         """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, or the session was rebased;
         and removes those that it created in a session. Elsewhere new arrays stay: another process may have replaced them."""
-        for array, before, after, renewals in reversed(self._grown):
-            if _renewals(array) == renewals:
+        for array, before, after, base in reversed(self._grown):
+            if _base(array) == base:
                 with suppress(FrazilError):
                     array._resize(before, expected=after)
         for name in self._new if isinstance(group.store, NodeStore) else ():

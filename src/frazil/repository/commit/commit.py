@@ -276,8 +276,11 @@ def resolve_intents(transaction: Transaction) -> bool:
         return False
     intents = {intent.snapshot: intent for intent in transaction.written.intents}
     if (done := intents.get(transaction.base_id)) is not None:  # an interrupt came after it became the base
-        _go_on(transaction, done, transaction.base, tip)
-        intents = {}
+        others = [other for other in transaction.written.intents if other is not done]
+        transaction.branches.tips[tip.branch] = tip
+        transaction.written.intents = ()
+        transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
+        intents = {}  # reads and the age stay as they are: they may be of what the session did since
     if not intents:
         later = transaction.files.moved(tip)
         if later is None:
