@@ -71,7 +71,7 @@ class Run(Looking):
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
         random = Random(f"run {seed}")
         self.without = without
-        often = {**ACTS, "swap": 4, "move": 2}  # which fail only in combination with others
+        often = {**ACTS, "swap": 4, "move": 2, "attribute": 3}  # which fail only in combination with others
         weights = {name: weight * random.choice((0, 1, 3)) for name, weight in often.items() if name not in without}
         self.acts = [name for name, weight in weights.items() for _ in range(weight)] or ["write"]
         options: dict[str, object] = {"chunk_packing": random.choice(("auto", "off")), "durable": False}
@@ -193,8 +193,13 @@ class Run(Looking):
 
     # --- steps ---------------------------------------------------------------------------------------------------------------------
 
+    def _chosen(self, random: Random, side: Side) -> Act | None:
+        """A change that is possible. Half of the attributes are those of the root, so that two sessions often change the same."""
+        act = choose(random, self.acts, shapes(side.state))
+        return act._replace(path="") if act is not None and act.name == "attribute" and random.random() < 0.5 else act
+
     def _act(self, one: Open, random: Random, token: str) -> None:
-        act = choose(random, self.acts, shapes(one.side.state))
+        act = self._chosen(random, one.side)
         if act is None:
             return
         self.trace.append(f"  {act}")
@@ -255,7 +260,7 @@ class Run(Looking):
         if not one.forks:
             return
         fork = random.choice(one.forks)
-        act = choose(random, self.acts, shapes(fork.side.state))
+        act = self._chosen(random, fork.side)
         if act is None:
             return
         self.trace.append(f"  in fork {one.forks.index(fork)}: {act}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from frazil.repository.merge import conflicts
 from tests.model.programs import program, shrunk
 from tests.model.sessions import Run, fails
 
@@ -38,6 +39,11 @@ def test_sessions_and_their_model(first: int) -> None:
 @pytest.mark.parametrize("first", range(RUNS, MANY, MANY_BATCH))
 def test_many_sessions_and_their_model(first: int) -> None:
     run_all(range(first, min(first + MANY_BATCH, MANY)))
+
+
+def test_the_programs_find_ignored_conflicts_of_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conflicts, "same_stored_attributes", lambda *_: True)
+    assert any(fails(seed, program(seed)) for seed in (13, 19, 57)), "some of those of `make test`"
 
 
 def test_a_program_that_fails_is_made_short() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.base.record import Record
-from frazil.testing.simulation.hierarchy import Act, Node, State, acted
+from frazil.testing.simulation.hierarchy import Act, Node, State, above, acted
 
 if TYPE_CHECKING:
     from frazil.base.arrays import Values
@@ -104,9 +104,13 @@ def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, No
         if node.uid in mine and node.uid in base:
             (before, was), (now, own) = base[node.uid], mine[node.uid]
             if now != before:
+                if path not in (before, now):
+                    return None
                 path = now
-            attributes = own.attributes if own.attributes != was.attributes else node.attributes
-            node = node._replace(attributes=attributes)
+            if own.attributes != was.attributes:
+                if node.attributes not in (was.attributes, own.attributes):
+                    return None
+                node = node._replace(attributes=own.attributes)
             if was.values is not None and own.values is not None and node.values is not None:
                 values = _values(was.values, own.values, node.values, appends=node.uid in appended)
                 if values is None:
@@ -123,7 +127,8 @@ def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, No
             found[path] = node
         elif node.values is not None or theirs_node.values is not None or node.attributes != theirs_node.attributes:
             return None
-    return found
+    groups = {path for path, node in found.items() if node.values is None}
+    return found if all(up in groups for path in found for up in above(path)) else None
 
 
 def _values(was: Values, own: Values, theirs: Values, *, appends: bool) -> Values | None:
