@@ -93,7 +93,8 @@ class CacheFolder:
         except OSError:
             return None
         finally:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
         if found is None:
             self.remove(entry)
         return found

@@ -73,9 +73,10 @@ class Output:
         self._at += done
         return done
 
-    def read(self, size: int = -1) -> bytes:
-        """Not called, but without it this is no file object for h5py."""
-        raise NotImplementedError
+    def read(self, size: int) -> bytes:
+        """As readinto. h5py calls that one, but what has no `read` is no file object for it."""
+        data = bytearray(size)
+        return bytes(data[: self.readinto(memoryview(data))])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._at = offset + (self._length if whence == os.SEEK_END else 0)
