@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import shutil
@@ -28,6 +29,7 @@ from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Columns, Fetched
 from frazil.testing import CountingStore
 from frazil.testing.buffered_store import BufferedStore
+from frazil.testing.checks import refusal
 
 VALUES = np.random.default_rng(0).integers(0, 1000, (40, 60)).astype("<i4")
 
@@ -444,6 +446,18 @@ def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Pa
     assert (found.ok, found.repaired) == (True, ())
     assert shard.read_bytes() == before + b"waste" * 20 + index
     assert not Path(f"{shard}{JOURNAL}").exists()
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(root: int, prefix: str) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    frazil.create_array(tmp_path, data=np.arange(3))
+    monkeypatch.setattr("frazil.operations.validate.validate.each_folder", fails)
+    error = refusal(StoreError, lambda: frazil.validate(tmp_path))
+    assert (error.errno, error.key) == (errno.EIO, "")
 
 
 @pytest.mark.parametrize("shards", [None, (20, 30)])

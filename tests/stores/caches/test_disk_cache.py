@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores.local_disks import run_processes
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
@@ -336,6 +337,29 @@ def test_the_limit_holds_and_what_was_used_last_stays(folder: Path) -> None:
 def kept_object(path: Path) -> str:
     entry = parse_name(path.parent.name, path.name)
     return "" if entry is None else entry.object
+
+
+def test_the_limit_holds_beside_files_of_another_user(tmp_path: Path, folder: Path) -> None:
+    """As of root, which has opened the same cache once."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    inner = MemoryStore()
+    for number in range(40):
+        inner.set(f"{number}", VALUE)
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    assert over(CountingStore(inner), folder).get("0") == VALUE
+    for above in (tmp_path, *list(tmp_path.parents)[:2]):
+        above.chmod(above.stat().st_mode | 0o711)
+
+    def as_nobody() -> None:
+        os.setuid(65534)
+        cache = over(CountingStore(inner), folder, limit=5 * len(VALUE))
+        for number in range(40):
+            assert cache.get(f"{number}") == VALUE
+        assert open_folder(folder).usage().nbytes <= 6 * len(VALUE)
+
+    run_processes([as_nobody])
 
 
 def test_a_use_is_noted(folder: Path) -> None:

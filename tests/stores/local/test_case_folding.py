@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,21 @@ def test_folding_is_detected_from_existing_names(root: int, tmp_path: Path) -> N
     assert folds_by_path(str(tmp_path / "abc")) is True
     assert folds_by_path(str(tmp_path / "abc/0/1")) is True
     assert folds_by_path("/0/1/2") is False
+
+
+def test_a_name_that_cannot_be_looked_at_proves_nothing(
+    root: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "abc").write_bytes(b"")
+    look = os.stat
+
+    def fails(path: str, **options: Any) -> os.stat_result:
+        if path == "ABC":
+            raise OSError(errno.EIO, "injected")
+        return look(path, **options)
+
+    monkeypatch.setattr(os, "stat", fails)
+    assert folds_visibly(root) is None
 
 
 def test_the_probe_leaves_nothing(root: int, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from errno import EIO
 from itertools import chain, islice, product
 
 import numpy as np
@@ -31,6 +32,7 @@ from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, restore_keys, torn_keys
 from frazil.stores.local.folders import each_folder
+from frazil.stores.local.system_errors import refused
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
@@ -213,8 +215,7 @@ class _Run:
         if root is None:
             return
         for prefix in _prefixes(location):
-            for folder, names in each_folder(root.fd, prefix):
-                deque(names, 0)  # each_folder finds the folders below as the names are taken
+            for folder in _folders(root.fd, prefix):
                 chunk = claims.chunk(folder[:-1])
                 if chunk is not None:
                     message = "there is a folder in place of the chunk, which no reader can read; remove it"
@@ -298,6 +299,18 @@ class _Run:
             else:
                 self._add(problem)
         return set() if self._repair else torn, copied
+
+
+def _folders(root: int, prefix: str) -> Iterator[str]:
+    """All folders at and below a prefix, as prefixes. Raises StoreError."""
+    try:
+        for folder, names in each_folder(root, prefix):
+            deque(names, 0)  # each_folder finds the folders below as the names are taken
+            yield folder
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise refused("cannot be listed", error.errno or EIO, prefix) from error
 
 
 def _with_shard_numbers(message: str, numbers: Sequence[int]) -> str:

@@ -93,7 +93,8 @@ class CacheFolder:
         except OSError:
             return None
         finally:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
         if found is None:
             self.remove(entry)
         return found
@@ -144,7 +145,7 @@ class CacheFolder:
         """Removes the least recently used files until at most `nbytes` bytes are left, and unfinished files without a writer. Returns the usage after that.
 
         nbytes  0: everything is removed, also files that are being written
-        Raises StoreError where the folder cannot be read or changed."""
+        Files that only another user may remove are left out. Raises StoreError where the folder cannot be read or changed."""
         abandoned = time.time_ns() - int(_UNFINISHED_AGE * 1e9)
         found = sorted(self._walk(), key=lambda file: file[1])
         total, remaining = sum(size for _, _, size, _ in found), []
@@ -152,7 +153,7 @@ class CacheFolder:
             if total > nbytes or nbytes == 0 or (not whole and used < abandoned):
                 try:
                     os.unlink(path)
-                except FileNotFoundError:
+                except (FileNotFoundError, PermissionError):
                     pass  # another process trims too
                 except OSError as error:
                     raise _unusable(self.path, error) from error
@@ -178,7 +179,7 @@ class CacheFolder:
                         with contextlib.suppress(FileNotFoundError):
                             stat = file.stat(follow_symlinks=False)
                             yield file.path, stat.st_mtime_ns, stat.st_size, whole
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, PermissionError):  # also one of another user, such as root
                 continue
             except OSError as error:
                 raise _unusable(self.path, error) from error
@@ -236,6 +237,10 @@ def _write_tag(path: str) -> None:
     part = f"{path}/{_TAG}.{os.getpid()}.{os.urandom(6).hex()}"
     with open(part, "xb") as stream:
         stream.write(_TAG_TEXT)
+        stream.flush()
+        os.fsync(
+            stream.fileno()
+        )  # after a crash of the machine a folder with an empty tag would not be a cache any more
     os.replace(part, f"{path}/{_TAG}")
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import EIO
 from functools import partial
 
 from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
+from frazil.stores.local.system_errors import refused
 
 _MOST_NAMES = 64  # names of a folder
 
@@ -50,7 +52,7 @@ def folds_by_path(path: str) -> bool:
 
 
 def _is_found_swapped(path: str, folder: int | None) -> bool | None:
-    """None if the path has no last component with a case, or does not exist (any more)."""
+    """None if the path has no last component with a case, does not exist (any more), or cannot be looked at."""
     head, tail = os.path.split(path)
     swapped = os.path.join(head, tail.swapcase())
     if swapped == path:
@@ -61,14 +63,19 @@ def _is_found_swapped(path: str, folder: int | None) -> bool | None:
         return None
     try:
         other = os.lstat(swapped) if folder is None else os.stat(swapped, dir_fd=folder, follow_symlinks=False)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return None
     return (right.st_dev, right.st_ino) == (other.st_dev, other.st_ino)
 
 
 def refuse_clash(root: int, names: Sequence[str]) -> None:
-    """Raises AlreadyExistsError for a name that `find_clash` finds."""
-    clash = find_clash(root, names)
+    """Raises AlreadyExistsError for a name that `find_clash` finds, StoreError for a folder that cannot be listed."""
+    try:
+        clash = find_clash(root, names)
+    except OSError as error:
+        raise refused("cannot be written", error.errno or EIO, names[0]) from error
     if clash is not None:
         raise AlreadyExistsError(
             f"for this disk, this key and {clash[1]!r} are the same name",

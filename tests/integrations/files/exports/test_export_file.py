@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -13,11 +15,13 @@ import numpy as np
 import pytest
 import xarray
 from tests.cli.conftest import TEMP, write_netcdf
+from tests.stores.local_disks import run_processes
 
 import frazil
 import frazil.xarray
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores.memory import MemoryStore
+from frazil.testing.checks import refusal
 
 SMALL = frazil.Runtime(bytes_in_flight=2**16)
 
@@ -255,6 +259,26 @@ def test_interrupted_exports_leave_no_file(ending: str, error: type[BaseExceptio
         frazil.export_file(root, tmp_path / f"a.{ending}", progress=interrupted, runtime=SMALL, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == [f"a.{ending}"]
     assert (tmp_path / f"a.{ending}").read_bytes() == b"before"
+
+
+@pytest.mark.parametrize("ending", ["nc", "h5", "npz", "npy", "tif"])
+def test_a_disk_that_is_full_at_any_byte_is_an_error(ending: str, tmp_path: Path) -> None:
+    """The HDF5 library would end the process."""
+    root = frazil.create_group(MemoryStore())
+    root.create_array("a", data=np.random.default_rng(0).normal(size=(40, 40)), chunks=(10, 40))
+    frazil.export_file(root, tmp_path / f"whole.{ending}")
+    size = (tmp_path / f"whole.{ending}").stat().st_size
+
+    def run() -> None:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        for limit in range(0, size, size // 12):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+            error = refusal(StoreError, lambda: frazil.export_file(root, tmp_path / f"a.{ending}"))
+            assert (error.errno, error.key) == (errno.EFBIG, str(tmp_path / f"a.{ending}"))
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            assert [path.name for path in tmp_path.iterdir()] == [f"whole.{ending}"]
+
+    run_processes([run])
 
 
 @pytest.mark.parametrize("name", ["a.nc", "x/c/0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,25 @@ def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> No
     assert np.array_equal(root["a"][...], VALUES) and np.array_equal(root["g/b"][...], VALUES)
     assert root["g"].attrs["depth"] == 3
     assert not [key for key in folder.list() if JOURNAL_NAME in key]
+
+
+@pytest.mark.parametrize(
+    "written", [["snapshots"], ["snapshots", "refs/branch.main/0-not-for-the-icechunk-alpha-library"]]
+)
+def test_a_repository_whose_creation_was_killed_is_completed(written: list[str], file: Path) -> None:
+    whole, part = file.parent / "whole.repo", file.parent / "part.repo"
+    frazil.Repository.create(whole)
+    for name in written:
+        (part / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (whole / name).is_dir() else shutil.copy)(whole / name, part / name)
+    frazil.import_file(file, part)
+    assert np.array_equal(frazil.open_array(f"{part}@main", path="level1/temp")[...], TEMP)
+
+
+def test_a_destination_that_cannot_be_read_is_an_error(file: Path) -> None:
+    store = FaultyStore(LocalStore(file.parent / "a.zarr"), FaultPlan([Fault("list", 1)]))
+    with pytest.raises(StoreError, match="injected"):
+        frazil.import_file(file, store)
 
 
 def test_an_import_with_other_options_does_not_continue_a_killed_one(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def export_file(
     path         of the node below the source
     variables, skip  paths of arrays that are written (None: all) and that are left out
     overwrite    whether an existing file is replaced
-    progress     called with bytes done since the last call;  runtime: bytes_in_flight: memory of the export (256 MiB)
+    progress     called with bytes done since the last call, for HDF5 and NetCDF4 on another thread;  runtime: bytes_in_flight: memory of the export (256 MiB)
     A file appears under its name when it is complete. Raises InvalidInputError if a library is missing, and for arrays that the format cannot hold;
     AlreadyExistsError, NotFoundError, StoreError, DataError."""
     report = checked_progress(progress)

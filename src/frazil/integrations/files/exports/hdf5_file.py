@@ -5,7 +5,7 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from frazil.array.array import Array, with_limit
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
+from frazil.integrations.files.exports.hdf5_output import Output
 from frazil.integrations.files.exports.hdf5_values import StoredValues, is_plain, stored_values
 from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.hdf5.types import NOT_COORDINATE, load_h5py
@@ -36,7 +37,8 @@ class Form(Record):
 
 
 def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], object]) -> None:
-    """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format does not have; StoreError, DataError."""
+    """Writes a new file; report is called on another thread. Raises InvalidInputError without h5py, and for a data type that the format does not have;
+    StoreError, DataError, OSError."""
     h5py = load_h5py()
     for path in source.arrays:
         if path.rpartition("/")[2].startswith(NOT_COORDINATE):
@@ -46,12 +48,24 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
                 hint="leave it out: skip=",
             )
     stored = {path: stored_values(h5py, path, array, netcdf=form.netcdf) for path, array in source.arrays.items()}
-    hidden = _hidden_arrays(source) if form.netcdf else {}
-    with h5py.File(file, "w", track_order=True) as output:
+    with open(file, "w+b", buffering=0) as stream:
+        Output(stream).fill(lambda target: _write(h5py, target, source, stored, form, report))
+
+
+def _write(
+    h5py: Any,
+    target: Output,
+    source: Exported,
+    stored: Mapping[str, StoredValues],
+    form: Form,
+    report: Callable[[int], object],
+) -> None:
+    with h5py.File(target, "w", track_order=True) as output:
         for path, group in source.groups.items():
-            target = output.require_group(path) if path else output
+            node = output.require_group(path) if path else output
             for name, value in group.attrs.items():
-                _set_attribute(target, path, name, _attribute(value))
+                _set_attribute(node, path, name, _attribute(value))
+        hidden = _hidden_arrays(source) if form.netcdf else {}
         datasets = {
             path: _dataset(output, hidden.get(path, path), array, stored[path]) for path, array in source.arrays.items()
         }
@@ -62,7 +76,9 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
                 for axis, dimension in enumerate(array.dimension_names or ()):
                     datasets[path].dims[axis].label = dimension or ""
         for path, array in source.arrays.items():
-            _copy(array, datasets[path], stored[path], form.budget, report)
+            for nbytes in _copied(array, datasets[path], stored[path], form.budget):
+                target.check()
+                report(nbytes)
 
 
 def _dataset(output: Any, path: str, array: Array, stored: StoredValues) -> Any:
@@ -215,9 +231,9 @@ def _new_scale(output: Any, path: str, length: int, number: int, coordinate: Any
 # --- values ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _copy(array: Array, dataset: Any, stored: StoredValues, budget: int, report: Callable[[int], object]) -> None:
-    """Writes the elements slab by slab, each of whole chunks."""
+def _copied(array: Array, dataset: Any, stored: StoredValues, budget: int) -> Iterator[int]:
+    """Writes the elements slab by slab, each of whole chunks. Yields the bytes of each."""
     plan = plan_slabs(array.shape, element_nbytes(array), array.chunks, array.chunks, budget // 2, array.shards)
     for slab in read_slabs(with_limit(array, budget // 4), plan):
         dataset[slab.box] = stored.of(slab.values, dataset.name)
-        report(slab.values.nbytes)
+        yield slab.values.nbytes

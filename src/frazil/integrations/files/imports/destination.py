@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.nodes import open_group
-from frazil.api.references import has_nothing, has_repository, split_reference
+from frazil.api.references import has_nothing, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
-from frazil.array.hierarchy.repository_locations import outer_repository
+from frazil.array.hierarchy.repository_locations import is_repository, outer_repository
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.copy.journal import JOURNAL_NAME
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MAIN: Final = "main"
 _PLAIN: Final = (".zarr", ".zarr.zip")
+_SNAPSHOTS: Final = "snapshots/"  # the first files of a new repository
 _REFERENCE: Final = ".repo@"  # in the name of a point of a repository
 
 
@@ -45,6 +46,8 @@ def is_plain(location: Location) -> bool:
     try:
         open_group(location)
     except NotFoundError:
+        if not store.is_empty(prefix + _SNAPSHOTS):
+            return False  # the creation of a repository was interrupted
         if store.get(prefix + JOURNAL_NAME) is None:
             raise InvalidInputError(
                 "the destination is neither a repository nor a Zarr group",
@@ -77,14 +80,15 @@ def open_destination(
         return Destination(
             session, "/".join([part.strip("/") for part in (named.path, path) if part.strip("/")]), commits=True
         )
-    if not has_repository(location) and is_plain(location):
+    exists = is_repository(*resolve(location))
+    if not exists and is_plain(location):
         if mode != "copy":
             raise InvalidInputError(
                 "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
             )
         return Destination(location, path, commits=False)
-    if has_repository(location):
-        repo = Repository.open(location, virtual_prefixes=prefixes, runtime=runtime)
+    if exists:  # perhaps without its first snapshot, if its creation was interrupted
+        repo = Repository.open_or_create(location, virtual_prefixes=prefixes, runtime=runtime)
         return Destination(repo.writable_session(_MAIN), path, commits=True)
     outer = outer_repository(*resolve(location))
     if outer is not None:
