@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.formats.alpha.refs import branch_file
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
@@ -19,6 +18,7 @@ else:
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
+_FIRST: Final = "ZZZZZZZZ.json"  # among them, and never removed
 
 
 class Outer(Record):
@@ -31,7 +31,7 @@ class Outer(Record):
 def is_repository(store: Store, prefix: str) -> bool:
     """Whether a repository, which has a branch `main`, is at a prefix of a store. Raises StoreError."""
     if not store.capabilities.listable:
-        return store.exists(prefix + MAIN_FILES + branch_file(0))  # which is never removed
+        return store.exists(prefix + MAIN_FILES + _FIRST)
     return not store.is_empty(prefix + MAIN_FILES)
 
 
