@@ -203,9 +203,8 @@ class Run(Looking):
         if act is None:
             return
         self.trace.append(f"  {act}")
-        side = one.side.after(act, token, 0)
         if self._guarded(lambda: act_on(one.session.root, act)):
-            self._did(one, act, side)
+            self._did(one, act, one.side.after(act, token, 0))
             if act.path in one.side.state and random.random() < 0.5:
                 node = one.side.state[act.path]
                 if node.values is not None:
@@ -347,19 +346,17 @@ class Run(Looking):
     def _rebased(self, one: Open) -> None:
         """The session shows both its own changes and those of others."""
         tip = self.commits[self.tip].state
-        if self.tip == one.began:
-            return
-        state = self._shown(one, list(merged(one.side, tip)), "a rebase")
-        shift_edges(one.log, one.side.base, state)
-        self._adopt(one, state)
+        if self.tip != one.began:
+            state = self._shown(one, list(merged(one.side, tip)), "a rebase")
+            shift_edges(one.log, one.side.base, state)
+            self._adopt(one, state)
 
     def _shown(self, one: Open, expected: list[dict[str, Node]], what: str) -> State:
         """The state that a session shows, among the possible ones; for a serializable one, in which looking counts as a read, the first."""
         assert expected, f"{what} happened in spite of a conflict"
         if one.serializable:
             return expected[0]
-        found = read(one.session.root)
-        by_deviation = {difference(found, state): state for state in expected}
+        by_deviation = {difference(read(one.session.root), state): state for state in expected}
         assert None in by_deviation, f"{what} shows something else: {next(iter(by_deviation))}"
         return by_deviation[None]
 
@@ -489,7 +486,7 @@ def _state_of(
     found: dict[str, tuple[np.ndarray | None, dict[str, object]]], theirs: State, ours: State, first: str
 ) -> State:
     """The observed nodes as a state: each node is one that a side has there, and has the observed kind."""
-    state: dict[str, Node] = {}
+    state = dict[str, Node]()
     for path, (values, attributes) in found.items():
         sides = [ours, theirs] if first == "ours" else [theirs, ours]
         there = [side[path] for side in sides if path in side and (side[path].values is None) == (values is None)]

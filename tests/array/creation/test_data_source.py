@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import frazil
 import frazil.zarr
 from frazil import Runtime
 from frazil.array.creation.data_source import boxes, data_source
-from frazil.errors import InvalidInputError, SelectionError, StoreError
+from frazil.errors import ConflictError, InvalidInputError, SelectionError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 
@@ -243,6 +243,47 @@ def test_a_commit_while_an_array_is_filled_makes_the_session_look_for_its_files(
     assert session._transaction.needs_check
     session.commit("x")
     assert not session._transaction.needs_check
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "members"),
+    [
+        (lambda session: session.discard(), ["g"]),
+        (lambda session: session.root.move("g", "h"), ["h"]),
+        (lambda session: session.root.remove("g"), []),
+        (lambda session: (session.root.remove("g"), session.root.create_group("g")), ["g"]),
+        (lambda session: session.root.create_group("g/other"), ["g", "g/other", "g/x"]),
+        (lambda session: session.commit("meanwhile", allow_empty=True), ["g", "g/x"]),
+    ],
+    ids=["discard", "move", "remove", "again", "beside", "commit"],
+)
+def test_an_array_of_a_session_whose_group_is_gone_when_it_is_complete(
+    meanwhile: Callable[[frazil.Session], object], members: list[str]
+) -> None:
+    """It made the group again, without its attributes; and a discard did not reach it."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, runtime=Runtime(bytes_in_flight=1))
+    with repo.transaction(message="first") as root:
+        root.create_group("g", attributes={"a": 1})
+    session = repo.writable_session()
+    acts = iter([meanwhile])
+
+    def create() -> None:
+        session.root.create_array(
+            "g/x",
+            data=(np.full((10, 50), number) for number in range(6)),
+            shape=(60, 50),
+            progress=lambda _: next(acts, repr)(session),
+            **LAYOUT,  # type: ignore[arg-type]
+        )
+
+    if "g/x" in members:
+        create()
+    else:
+        with pytest.raises(ConflictError, match="while the new array was filled"):
+            create()
+        assert not store.list_prefix("chunks/")
+    assert [path for path, _ in session.root.members(None)] == members
 
 
 def test_a_session_that_ends_meanwhile_keeps_the_old_array_and_no_files_of_the_new_one() -> None:

@@ -41,8 +41,8 @@ def new_array(
     create_nodes.
 
     Of the data, the first box is read before an existing node is removed; in a session the new array takes the path, and is visible, when it is complete. If
-    the data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as far
-    as addresses_read finds it."""
+    the data cannot be read or written, the new array is removed again. Raises ConflictError as NodeStorage.new_array; InvalidInputError for data that is read
+    from a node that overwrite removes, as far as addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, location)
     write_data = arguments.pop("write_data", True)
@@ -74,15 +74,16 @@ def new_array(
         check_flag(explicit_groups, "explicit_groups")
         with location.nodes.new_array(location.path, metadata, overwrite=overwrite) as nodes:
             apart = filled._location._replace(nodes=nodes)
-            _fill(Array(apart, stored_array(apart)), boxes, report)
-    else:
-        create_nodes(
-            location,
-            {location.path: metadata},
-            overwrite=overwrite,
-            explicit_groups=explicit_groups,
-            replaces=replaces,
-        )
+            stored = stored_array(apart)
+            _fill(Array(apart, stored), boxes, report)
+        return Array(location, stored)
+    create_nodes(
+        location,
+        {location.path: metadata},
+        overwrite=overwrite,
+        explicit_groups=explicit_groups,
+        replaces=replaces,
+    )
     if location.nodes is not None:  # which gives the chunks of existing arrays, and may store only part of it
         return Array(location, stored_array(location))
     if boxes is not None:

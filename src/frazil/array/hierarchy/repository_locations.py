@@ -18,7 +18,7 @@ else:
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
-_FIRST_FILE: Final = "ZZZZZZZZ.json"  # among them, which is never removed
+_FIRST: Final = "ZZZZZZZZ.json"  # among them, and never removed
 
 
 class Outer(Record):
@@ -31,7 +31,7 @@ class Outer(Record):
 def is_repository(store: Store, prefix: str) -> bool:
     """Whether a repository, which has a branch `main`, is at a prefix of a store. Raises StoreError."""
     if not store.capabilities.listable:
-        return store.exists(prefix + MAIN_FILES + _FIRST_FILE)
+        return store.exists(prefix + MAIN_FILES + _FIRST)
     return not store.is_empty(prefix + MAIN_FILES)
 
 

@@ -258,8 +258,11 @@ class ChangedReferences:
         """Gives pending rows their bytes from `target`, to which the segments of `source` that they need are added."""
         columns, rows = self._columns, self.current()
         rows = rows[columns.kinds[rows] == PENDING]
-        for number in np.unique(columns.objects[rows]).tolist():
-            those = rows[columns.objects[rows] == number]
+        if not len(rows):
+            return
+        numbers, place = distinct_numbers(columns.objects[rows])
+        for at, number in enumerate(numbers):
+            those = rows[place == at]
             self.assign_objects(those, columns.offsets[those], segment=target.append(source.segments[number]))
 
     def replace_files(self, old: NDArray[np.bytes_], new: NDArray[np.bytes_]) -> None:

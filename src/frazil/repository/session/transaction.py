@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import encode_id
 from frazil.formats.nodes import Node, NodeSnapshot, StoredMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -209,14 +209,15 @@ class Transaction(SessionState):
             self.require_writable()
             created = {absolute: self._as_node(absolute, metadata)}
             self._prepare(created, overwrite=overwrite)
-            aside = self.fork(ChangeSet(self.base.nodes))
+            aside = self.fork(ChangeSet(self.base.nodes, self.changes.keys))
             change = aside.changes.add(created[absolute])
-            tip = self.tip
-        complete = False
+            tip, began = self.tip, (self.discards, self._group_above(absolute))
+        complete = replaces = False
         try:
             yield aside
             with self.lock:
                 self.require_writable()
+                self._check_above(absolute, *began)
                 groups = self._prepare(created, overwrite=overwrite)
                 self.make_room(aside.changes.pending.nbytes)
                 for group in groups.values():
@@ -225,23 +226,41 @@ class Transaction(SessionState):
                 self.include_age(aside)
                 # a collection may have held the branch before a commit of this session
                 self.needs_check |= self.tip is not tip
+                replaces = self.changes.has(absolute)
                 complete = True
-                self._put(change)
+                self._put(change, replaces=replaces)
         except BaseException:
             if complete:
-                self._put(change)  # what an interrupt left undone
+                self._put(change, replaces=replaces)  # what an interrupt left undone
             else:
                 aside.discard()
             raise
         aside.written.sweep()
 
-    def _put(self, change: NodeChange) -> None:
-        """Gives a new node its path, in place of the nodes at and below it."""
+    def _group_above(self, path: str) -> tuple[str, int] | None:
+        """The nearest group above a path that exists, and its key."""
+        for group in reversed(above(path)):
+            if (key := self.changes.key_at(group)) is not None:
+                return group, key
+        return None
+
+    def _check_above(self, path: str, discards: int, group: tuple[str, int] | None) -> None:
+        """Refuses a new array that the session has discarded since then, or whose group is gone from its path. Raises ConflictError."""
+        reason = None
+        if self.discards != discards:
+            reason = "the session was discarded"
+        elif group is not None and self.changes.path_of(group[1]) != group[0]:
+            reason = f"the group {group[0]} was renamed or removed"
+        if reason is not None:
+            raise ConflictError(f"{reason} while the new array was filled", path=path, hint="create the array again")
+
+    def _put(self, change: NodeChange, *, replaces: bool) -> None:
+        """Gives a new node its path. replaces: in place of the nodes at and below it"""
         path = change.node.path
         with self.lock:
             self.state += 1
             if self.changes.key_at(path) != change.key:
-                replaced = self.changes.remove(path)
+                replaced = self.changes.remove(path) if replaces else []
                 self.changes.put(change)
                 self.written.superseded(own_files(replaced))
 
@@ -310,13 +329,14 @@ class Transaction(SessionState):
 
     def fork(self, changes: ChangeSet) -> Transaction:
         """A session for a worker, on the same snapshot. changes: its own"""
-        state = self.base_id, self.base, None, self.extensions, self.options
-        return Transaction(self.files, *state, changes=changes, forked=True)
+        state = self.base_id, self.base, None, self.extensions, self.options, self.documents
+        return Transaction(self.files, *state, changes=changes, forked=True, branches=self.branches)
 
     def discard(self) -> None:
         """Discards all changes, and removes the chunk files written for them, except those of a commit that may have happened."""
         with self.lock:
             self.require_writable()
+            self.discards += 1
             own_ids = np.concatenate([own_files(self.changes), *self.changes.packs])
             self.begin(self.base_id, self.base, self.changes.discarded())
             self.written.superseded(own_ids)

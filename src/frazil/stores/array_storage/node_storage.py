@@ -60,8 +60,8 @@ class NodeStorage(NodeReader, Protocol):
 
     def new_array(self, path: str, metadata: ArrayMetadata, *, overwrite: bool) -> AbstractContextManager[NodeStorage]:
         """Nodes apart, in which the block of `with` fills a new array at this path, and which nobody else sees. At the end of the block the array takes the
-        path, with overwrite in place of what is there. This also holds if the session was committed, rebased or discarded meanwhile. If the block raises, nothing
-        changes. Raises as `create`, before the block or at its end."""
+        path, with overwrite in place of what is there, also if the session was committed or rebased meanwhile. If the block raises, nothing changes. Raises as
+        `create`, before the block or at its end; ConflictError if the session was discarded, or the group above was renamed or removed meanwhile."""
 
     def move(self, path: str, to: str) -> None:
         """Renames a node, with everything below it; creates missing groups above `to`. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
