@@ -22,6 +22,7 @@ from frazil.metadata.json_text import (
     item,
     member,
     parse_json,
+    same_json,
 )
 from tests.metadata.refusals import refused
 
@@ -192,3 +193,21 @@ def test_found_values_are_cut_short():
     assert found({"a": [1]}) == '{"a": [1]}'
     assert found("x" * 1000) == f'"{"x" * 59}... (1002 characters)'
     assert found(object()).endswith("of type object")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a": [1, {"b": null}]}', '{"a": [1, {"b": null}]}', True),
+        ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', True),
+        ("1", "true", False),
+        ("1", "1.0", False),
+        ("1.0", "1.0", True),
+        ("1.0", "1e0", False),
+        ("[1]", "[1, 1]", False),
+        ('{"a": 1}', '{"a": 1, "b": 1}', False),
+        ('{"a": "1"}', '{"a": 1}', False),
+    ],
+)
+def test_the_same_json(one: str, other: str, same: bool) -> None:
+    assert same_json(parse_json(one), parse_json(other)) is same

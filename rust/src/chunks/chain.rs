@@ -65,6 +65,11 @@ impl Chain {
         self.codecs.iter().any(Codec::is_slow)
     }
 
+    /// As Codec::sums_input, for the input of the chain.
+    pub fn sums_input(&self) -> bool {
+        self.codecs.first().is_some_and(Codec::sums_input)
+    }
+
     /// The bytes of work that encodes these bytes of some items, as threads::detached takes them.
     pub fn encoding_work(&self, items: usize, bytes: usize) -> usize {
         if items > FEW || self.codecs.iter().any(Codec::encodes_slowly) { usize::MAX } else { bytes }

@@ -170,6 +170,7 @@ impl<G: Gather> Encode<'_, G> {
         let is_fill = |chunk: &[u8], stored: &[u8]| !self.keep_fill && is_all(chunk, stored);
         self.gather.select(local, inner_chunk);
         if self.gather.covers(inner_chunk)
+            && !program.chain.sums_input()
             && let Some(chunk) = self.gather.ready(local, inner_chunk)
         {
             // Nothing is swapped here, so the fill value has its stored form.

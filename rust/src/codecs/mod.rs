@@ -126,6 +126,11 @@ impl Codec {
         }
     }
 
+    /// Whether encoding reads the input twice, once for a checksum. If another thread changes it meanwhile, the result cannot be decoded.
+    pub fn sums_input(&self) -> bool {
+        matches!(self, Codec::Gzip { .. } | Codec::Zlib { .. } | Codec::Zstd { checksum: true, .. })
+    }
+
     /// Bytes to which `len` bytes are encoded, if that does not depend on their values.
     pub fn exact(&self, len: usize) -> Option<usize> {
         match self {

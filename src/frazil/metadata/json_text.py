@@ -240,6 +240,18 @@ def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
         return _as_json(value, path, depth)
 
 
+def same_json(one: object, other: object) -> bool:
+    """Whether two values of parse_json are the same in every detail. Python's 1, 1.0 and True are equal."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_json(child, other[name]) for name, child in one.items())  # type: ignore[attr-defined, index]
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_json, one, other))  # type: ignore[arg-type, call-overload]
+    return one.text == other.text if isinstance(one, ExactFloat) else one == other  # type: ignore[attr-defined]
+
+
 def as_plain(value: dict[str, Json]) -> dict[str, Json]:
     """The result of as_json for an object that parse_json has made and nothing else uses. It is changed in place, which is faster than a copy."""
     stack: list[list[Json] | dict[str, Json]] = [value]

@@ -234,19 +234,16 @@ class GroupMetadata(NodeMetadata):
 
     def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
         """The same group with these attributes instead of its own; it then has a document."""
-        return GroupMetadata(
-            attributes=attributes, consolidated=self.consolidated, zarr_format=self.zarr_format, unknown=self.unknown
-        )
+        plain = json_object(attributes, "attributes")
+        return self._with_checked(attributes=plain, implicit=False)
 
     def without_consolidated(self) -> GroupMetadata:
         """The same group without the copies of the documents below it."""
         return self.with_consolidated(None)
 
     def with_consolidated(self, consolidated: Mapping[str, Json] | None) -> GroupMetadata:
-        """The same group with these copies of the documents below it, in the form of its dialect."""
-        return GroupMetadata(
-            attributes=self.attributes, consolidated=consolidated, zarr_format=self.zarr_format, unknown=self.unknown
-        )
+        """The same group with these copies of the documents below it, in the form of its dialect. They are not copied."""
+        return self._with_checked(consolidated=consolidated, implicit=False)
 
 
 _BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])

@@ -272,3 +272,24 @@ def test_encoding_errors_of_custom_codecs(codecs: list[str]) -> None:
             array[:] = 1
         assert "damaged" not in str(caught.value)
         assert array.store.list() == ["zarr.json"]
+
+
+@pytest.mark.parametrize("codec", ["gzip", {"name": "zstd", "configuration": {"level": 1, "checksum": True}}])
+def test_chunks_are_readable_if_values_change_while_they_are_written(codec: object) -> None:
+    values = np.arange(2**20, dtype=np.int64).reshape(16, 2**16)
+    array = frazil.create_array({}, shape=values.shape, dtype="int64", chunks=(1, 2**16), codecs=["bytes", codec])
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            values[:, ::7] += 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(10):
+            array[...] = values
+            assert array[...].shape == values.shape
+    finally:
+        done.set()
+        thread.join()

@@ -4,7 +4,6 @@ metadata/v3/consolidated.py has the form of the copies, api/consolidated.py the 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
@@ -14,7 +13,7 @@ from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, same_json
 from frazil.metadata.layout import KnownExtensions, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.paths import join, split
@@ -58,7 +57,9 @@ class Copies(Value, excluded=("_members",)):
         self.root, self.top, self.documents, self.registry, self.layout = root, top, documents, registry, layout
         members: dict[str, list[str]] = {}
         for path in documents:
-            insort(members.setdefault(split(path)[0], []), path)
+            members.setdefault(split(path)[0], []).append(path)
+        for paths in members.values():
+            paths.sort()
         self._members = members
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -158,7 +159,7 @@ def documents_below(location: NodeLocation, most: int | None = None) -> dict[str
         values = location.store.get_many([join(path, name) for path in candidates for name in names])
         groups = []
         for row, path in enumerate(candidates):
-            documents = zip(names, values[row * len(names) :], strict=False)
+            documents = zip(names, values[row * len(names) : (row + 1) * len(names)], strict=True)
             copy = _dialect(location).copy_of(
                 join(path, names[0]), {name: text for name, text in documents if text is not None}
             )
@@ -207,7 +208,7 @@ def check_copies(location: NodeLocation, copies: Copies) -> None:
             reason = "has a copy of a document that was removed"
         elif path not in copies.documents:
             reason = "has no copy of the document"
-        elif _means(now, path) != _means(copies, path):
+        elif not same_json(stored[path], copies.documents[path]) and _means(now, path) != _means(copies, path):
             reason = "has a copy that differs from the document"
         else:
             continue

@@ -251,7 +251,8 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
         document = location.layout.emit(changed)
         same = changed == stored and document == location.layout.emit(stored)  # Python's 1 == True
         resized = lengths_only and isinstance(changed, ArrayMetadata) and changed.document is None
-        written[:] = [changed if same or resized else _parsed(location, changed, document)]
+        as_read = resized or (isinstance(changed, GroupMetadata) and changed.zarr_format == 3)
+        written[:] = [changed if same or as_read else _parsed(location, changed, document)]
         location.layout.remember(document, written[0], location.registry)
         return None if same else document
 
