@@ -12,7 +12,7 @@ import xarray as xr
 
 import frazil
 import frazil.xarray
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores import MemoryStore
 
 
@@ -323,13 +323,12 @@ def test_a_replacement_may_read_what_it_replaces_in_a_session() -> None:
     xr.testing.assert_equal(xr.open_dataset(session, engine="frazil"), _rows(0, 4) + 1)
 
 
-@pytest.mark.parametrize("place", ["folder", "session"])
-def test_an_append_that_is_interrupted_while_an_array_grows_is_undone(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_append_that_is_interrupted_while_an_array_grows_is_undone_in_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target: Any = tmp_path / "a" if place == "folder" else frazil.Repository.create(tmp_path / "r").writable_session()
+    session = frazil.Repository.create(tmp_path / "r").writable_session()
     old = _rows(0, 4)
-    old.frazil.write(target)
+    old.frazil.write(session)
     resize = frazil.Array._resize
 
     def interrupted(array: frazil.Array, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
@@ -339,8 +338,35 @@ def test_an_append_that_is_interrupted_while_an_array_grows_is_undone(
 
     monkeypatch.setattr(frazil.Array, "_resize", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _rows(4, 6).frazil.write(target, append_dim="t")
-    xr.testing.assert_identical(xr.open_dataset(target, engine="frazil"), old)
+        _rows(4, 6).frazil.write(session, append_dim="t")
+    xr.testing.assert_identical(xr.open_dataset(session, engine="frazil"), old)
+
+
+def test_an_append_that_could_not_begin_leaves_the_rows_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has appended as many rows at that time."""
+    _rows(0, 4).frazil.write(tmp_path / "a")
+    theirs = _rows(10, 12) * 7
+
+    def fails(array: frazil.Array, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
+        monkeypatch.undo()
+        theirs.frazil.write(tmp_path / "a", append_dim="t")
+        raise StoreError("the document cannot be read")
+
+    monkeypatch.setattr(frazil.Array, "_resize", fails)
+    with pytest.raises(StoreError, match="cannot be read"):
+        _rows(4, 6).frazil.write(tmp_path / "a", append_dim="t")
+    assert (xr.open_dataset(tmp_path / "a", engine="frazil").isel(t=slice(4, None)) == theirs).all()
+
+
+@pytest.mark.parametrize("attributes", [{}, {"q": 1}])
+def test_a_group_of_a_session_is_replaced(tmp_path: Path, attributes: dict[str, int]) -> None:
+    session = frazil.Repository.create(tmp_path / "r").writable_session()
+    for start in (0, 4):
+        new = _rows(start, start + 4).assign_attrs(attributes)
+        new.frazil.write(session, group="g", mode="w")
+        xr.testing.assert_identical(xr.open_dataset(session, group="g", engine="frazil"), new)
 
 
 def test_an_append_that_fails_after_a_rebase_leaves_the_rows_of_others(tmp_path: Path) -> None:
