@@ -85,6 +85,14 @@ def test_a_list_that_breaks_off_is_requested_again(bucket: FaultyBucket) -> None
         assert len(names()) == 3
 
 
+def test_an_answer_for_an_absent_key_that_breaks_off_is_requested_again(bucket: FaultyBucket) -> None:
+    """Such answers have a body, too. Each commit looks for a branch file that is not there."""
+    filled(bucket)
+    bucket.proxy.fail("GET absent", "cut body", 2)
+    assert bucket.through.get("absent") is None
+    assert len(bucket.proxy.requests_matching("GET absent")) == 3
+
+
 @pytest.mark.parametrize("fault", ["503", "no answer", "cut body", "403", "400"])
 def test_lasting_faults_are_errors_and_never_fill_values(bucket: FaultyBucket, fault: str) -> None:
     """An error of ours, after a few tries: distinct from a missing object, and never a fill value."""

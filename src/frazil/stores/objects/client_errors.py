@@ -53,7 +53,10 @@ _NOT_IMPLEMENTED: Final = 501  # the server does not support the request, and ne
 _INVALID_RESPONSES: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _LISTED_INVALID_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _LISTED_INVALID_PATH)
-_NO_BODY: Final = "Error getting list response body"  # after a status of success
+_NO_BODY: Final = (
+    "Error getting list response body",  # after a status of success
+    "request or response body error",  # after any status, as of an absent key
+)
 _INCOMPLETE_RESPONSES: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -116,8 +119,8 @@ def is_unreadable(error: Exception) -> bool:
 
 
 def breaks_off(error: Exception) -> bool:
-    """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
-    return _NO_BODY in str(error) and meaning_of(error) == "lost"
+    """Whether the body of a response broke off: the client repeats only requests whose response has not begun."""
+    return any(text in str(error) for text in _NO_BODY) and meaning_of(error) == "lost"
 
 
 def is_too_busy(error: Exception) -> bool:

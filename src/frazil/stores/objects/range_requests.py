@@ -14,7 +14,7 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.objects.client_errors import failure, is_of_a_store, is_unreadable, meaning_of
+from frazil.stores.objects.client_errors import breaks_off, failure, is_of_a_store, is_unreadable, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
@@ -274,7 +274,10 @@ class ObjectReader(RangeReader):
             except MemoryError:  # of this machine; all others are the server's
                 raise
             except Exception as error:
-                return self._refused(error, request)
+                if not breaks_off(error):
+                    return self._refused(error, request)
+                lost = failure(error, "could not be read", request.key, self._clients.url)
+                continue
             try:
                 answer = self._received(result, request)
             except (StoreError, MemoryError):
