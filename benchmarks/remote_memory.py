@@ -17,7 +17,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from array_tasks import memory_kib
 
 HERE = Path(__file__).parent
 SHAPE, SHARD, INNER = (512, 512, 1024), (128, 128, 256), (32, 32, 32)  # uint16
+SMALL = (16, 16, 16)
+CODECS = [{"name": "zstd", "configuration": {"level": 0, "checksum": False}}]
 CALLS = {
     "read all": "read_all",
     "read a column": "read_column",
@@ -35,6 +37,11 @@ CALLS = {
     "copy to a folder": "copy_out",
     "copy from a folder": "copy_in",
     "rechunk": "rechunk",
+    "rechunk to rows": "rechunk_rows",
+    "verify a repository with decoding": "verify",
+    "export to NetCDF4": "export_netcdf",
+    "export a snapshot to a folder": "export_snapshot",
+    "write and commit 65,536 chunks of 8 KiB": "commit_small",
 }
 LINE = "{:<44} {:>12} {:>20} {:>20}"
 
@@ -72,7 +79,7 @@ class Calls:
             dtype="uint16",
             chunks=INNER,
             shards=SHARD,
-            codecs=[{"name": "zstd", "configuration": {"level": 0, "checksum": False}}],
+            codecs=CODECS,
             overwrite=True,
             runtime=self.runtime,
         )
@@ -81,12 +88,24 @@ class Calls:
         data = values()
         self.create(self.store("cube"))[...] = data
         self.create(self.folder / "cube")[...] = data
+        with self.frazil.Repository.create(self.store("repo")).transaction(message="fill") as root:
+            root.create_array("cube", data=data, chunks=INNER, shards=SHARD, codecs=CODECS)
+        repo = self.frazil.Repository.create(self.store("small"))
+        with repo.transaction(message="fill") as root:
+            root.create_array("cube", shape=SHAPE, dtype="uint16", chunks=SMALL, codecs=CODECS)
 
     def measure(self, name: str) -> float:
         """The maximum of MiB that a call uses beyond its result."""
         self.array = self.frazil.open_array(self.store("cube"), mode="r+", runtime=self.runtime)
         _ = self.array[0, 0, 0]
-        self.source = values(1) if name == "write_all" else None
+        self.source = values(1) if name in ("write_all", "commit_small") else None
+        self.repo = self.frazil.Repository.open(
+            self.store("small" if name == "commit_small" else "repo"), runtime=self.runtime
+        )
+        if name in ("verify", "export_snapshot", "commit_small"):
+            self.session = self.repo.writable_session()
+            self.cube = cast("Any", self.session["cube"])
+            _ = self.cube[0, 0, 0]
         self.out: Any = None
         Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         before = memory_kib("VmRSS")
@@ -152,6 +171,43 @@ class Calls:
 
     def check_rechunk(self) -> None:
         assert np.array_equal(self.frazil.open_array(self.store("rechunked"))[...], values())
+
+    def rechunk_rows(self) -> None:
+        self.frazil.rechunk(
+            self.store("cube"), self.store("rechunked"), chunks=(1, *SHAPE[1:]), shards=None, overwrite=True,
+            runtime=self.runtime,
+        )  # fmt: skip
+
+    check_rechunk_rows = check_rechunk
+
+    def verify(self) -> None:
+        self.done = self.repo.verify(decode=True)
+
+    def check_verify(self) -> None:
+        assert self.done.ok and self.done.decoded == 64
+
+    def export_netcdf(self) -> None:
+        self.frazil.export_file(self.array, self.folder / "cube.nc", overwrite=True, runtime=self.runtime)
+
+    def check_export_netcdf(self) -> None:
+        import h5py
+
+        with h5py.File(self.folder / "cube.nc") as file:
+            assert np.array_equal(file["cube"][...], values())
+
+    def export_snapshot(self) -> None:
+        self.frazil.export_file(self.session.root, self.folder / "snapshot.zarr", overwrite=True, runtime=self.runtime)
+
+    def check_export_snapshot(self) -> None:
+        assert np.array_equal(self.frazil.open_array(self.folder / "snapshot.zarr", path="cube")[...], values())
+
+    def commit_small(self) -> None:
+        self.cube[...] = self.source
+        self.session.commit("small chunks")
+
+    def check_commit_small(self) -> None:
+        cube: Any = self.repo.readonly_session()["cube"]
+        assert np.array_equal(cube[...], values(1))
 
 
 def child(call: str, endpoint: str, folder: str, in_flight: int) -> None:

@@ -310,3 +310,10 @@ def test_sessions_share_what_they_look_up() -> None:
         ) <= {"refs"}
     memory = session.root["a"]._location.memory
     assert 10_000 * 60 < memory.nbytes <= memory.limit
+
+
+def test_chunks_that_are_read_once_are_not_kept() -> None:
+    """A verification with decoding held them, up to half of the default limit."""
+    files = Files(CountingStore(MemoryStore()))
+    assert files.chunk_store() is not files.store
+    assert files.uncached().chunk_store() is files.store

@@ -91,8 +91,9 @@ class Files:
         return self if store is self.store else type(self)(store, self.prefix, memory=self.memory)
 
     def chunk_store(self) -> Store:
-        """The store for reading chunk files, which are immutable: if a read is a request, its ranges are cached."""
-        if self.memory.limit and not self.store.capabilities.direct:
+        """The store for reading chunk files, which are immutable: if a read is a request, its ranges are cached; not by `uncached`, whose users read each chunk
+        once."""
+        if self._digests is None and self.memory.limit and not self.store.capabilities.direct:
             return caching_store.ChunkCache(self.store, self.memory)
         return self.store
 

@@ -17,6 +17,7 @@ from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
 from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.transfer.content import read_error
+from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Columns, Pieces
 
 Keys = NDArray[np.generic]
@@ -118,7 +119,7 @@ class PendingBytes:
         read."""
         offsets = np.zeros(len(lengths) + 1, np.int64)
         lengths.cumsum(out=offsets[1:])
-        segment = np.empty(offsets.item(-1), np.uint8)
+        segment = empty_buffer(offsets.item(-1))
         ends = np.zeros(len(pieces.rows) + 1, np.int64)
         pieces.rows[:, 2].cumsum(out=ends[1:])
         files, buffers = pieces.sources

@@ -62,7 +62,10 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
         elif code == _CANNOT_OVERWRITE:
             whole.append(i)
         elif code:
-            raise refused("cannot be changed in place", code, changes.names[i])
+            error = refused("cannot be changed in place", code, changes.names[i])
+            if not journal:  # nothing undoes a part of a write
+                error.hint = "write the elements again: the inner chunks that were being written may be damaged"
+            raise error
     versions = result[:, 1:].copy()
     versions[changed + whole] = -1
     return Answers(changed, whole, versions)
