@@ -154,6 +154,7 @@ def test_fill_values_of_text() -> None:
     assert list(opened(again, mask_and_scale=False)["a"].values) == ["a", "missing"]
 
 
+@pytest.mark.skipif(OLD_XARRAY, reason="xarray 2025.9 does not encode fill values of StringDType")
 @pytest.mark.parametrize("lazy", [False, True])
 def test_empty_text_is_not_the_fill_value(lazy: bool) -> None:
     """xarray takes it for a missing value in StringDType."""
