@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from _thread import get_ident
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.base.retry import lacks_files, when_files_are_free
 from frazil.errors import StoreError
 
-_unfinished: Final[list[str]] = []  # names of modules that are being imported
+_importing: Final[list[int]] = []  # a thread for each import that goes on
 
 
 class LateModule:
@@ -38,7 +39,8 @@ class LateModule:
 
 def imported(name: str) -> ModuleType:
     """A module. While too many files are open, it waits for a second at most, as the caller may hold some of them. Raises StoreError."""
-    _unfinished.append(name)
+    own = get_ident()
+    _importing.append(own)
     try:
         return when_files_are_free(lambda: import_module(name))
     except OSError as error:
@@ -50,19 +52,25 @@ def imported(name: str) -> ModuleType:
             hint="raise the limit (ulimit -n)",
         ) from None
     finally:
-        _unfinished.remove(name)
+        _importing.remove(own)
 
 
 def _wait_for_imports() -> None:
     """Waits for imports by other threads, a second at most, as they may wait for a lock of this one. A child that is forked meanwhile would have a half of the
     module, and its lock, which no thread there releases."""
-    end = time.monotonic() + 1
-    while _unfinished and time.monotonic() < end:
+    own, end = get_ident(), time.monotonic() + 1
+    while any(thread != own for thread in list(_importing)) and time.monotonic() < end:
         time.sleep(0.001)
 
 
+def _forget_other_threads() -> None:
+    """In a forked child, which does not have them."""
+    own = get_ident()
+    _importing[:] = [thread for thread in _importing if thread == own]
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports)
+    os.register_at_fork(before=_wait_for_imports, after_in_child=_forget_other_threads)
 
 
 if TYPE_CHECKING:

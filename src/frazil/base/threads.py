@@ -28,9 +28,8 @@ class Threads:
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
         self._name = name
-        self._free = [
-            None
-        ] * count  # one for each thread that may still be started: callers in several threads each take another
+        # one for each thread that may still be started: callers in several threads each take another
+        self._free = [None] * count
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
 

@@ -170,20 +170,15 @@ def test_filters_that_the_strict_dialect_lacks_are_refused_first(codecs: list[Co
 
 
 @pytest.mark.rule("Z6")
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        *((name, UnknownExtensionError) for name in ("json2", "msgpack2", "pickle")),
-        *(
-            (name, MetadataError) for name in ("vlen-utf8", "vlen-bytes", "vlen-array")
-        ),  # the draft has no such data types
-    ],
-)
-def test_filters_of_objects_are_refused_by_name(name: str, error: type[Exception]) -> None:
+@pytest.mark.parametrize("name", ["json2", "msgpack2", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array"])
+def test_filters_of_objects_are_refused_by_name(name: str) -> None:
     store = MemoryStore()
     frazil.create_array(store, path="a", data=np.arange(4), zarr_format="draft-2021")
     (key,) = (key for key in store.list() if key.endswith("a.array.json"))
     document = json.loads(bytes(store.get(key)))
     store.set(key, json.dumps({**document, "attributes": {"filters": [{"id": name}]}}).encode())
-    with pytest.raises(error, match=name):
+    known = name.startswith("vlen")  # for data types that the draft does not have
+    error, text = (MetadataError, f"codec {name} encodes the data types") if known else (UnknownExtensionError, name)
+    with pytest.raises(error, match=text) as caught:
         frazil.open_array(store, path="a")
+    assert (caught.value.path, caught.value.key) == ("codecs[0]", key) if known else caught.value.hint is not None

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil.base.arrays import ArrayLike, Values
-from frazil.base.datetimes import in_unit
+from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
+
+if TYPE_CHECKING:
+    from frazil.metadata.types import datetimes
+else:
+    datetimes = LateModule("frazil.metadata.types.datetimes")
 
 Selection: TypeAlias = BoxSelection | PointSelection
 
@@ -60,11 +65,11 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
             if array.dtype == dtype:  # NumPy copies between any two StringDType arrays, each of which owns its strings
                 return array
             if dtype.kind in "mM" and array.dtype.kind == dtype.kind:
-                return in_unit(array, dtype, path)
+                return datetimes.in_unit(array, dtype, path)
             if dtype.kind not in "mM" or array.dtype.kind not in "OUST":
                 return array.astype(dtype, copy=False)
         if dtype.kind in "mM" and (times := _times(value, dtype.kind)) is not None:
-            return in_unit(times, dtype, path)
+            return datetimes.in_unit(times, dtype, path)
         return np.asarray(value, dtype)
     except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise

@@ -37,7 +37,6 @@ _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is writt
 _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
 _WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
-_FIRST_TABLE: Columns = np.zeros((1, 2), np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
 _NO_ENTRIES: Columns = np.zeros((0, 2), np.int64)
 
@@ -115,7 +114,7 @@ def _read_from_file(
     ]
     failures, missing_or_stale = _kernel.read_shards(
         chain.inner_chunk.program, (level.kernel_index,), names, None, (), NO_SPANS, (axes, None),
-        slot[0].kernel_tables, np.array(((0, slot[1]),), np.int64) if slot[1] else _FIRST_TABLE, _NO_ENTRIES, np.empty((1, 4), np.int64), out, 1,
+        slot[0].kernel_tables, np.array(((0, slot[1]),), np.int64), _NO_ENTRIES, np.empty((1, 4), np.int64), out, 1,
     )  # fmt: skip
     return None if failures or any(missing_or_stale) else out.reshape(shape)
 

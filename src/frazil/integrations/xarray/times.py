@@ -12,9 +12,9 @@ from xarray.coding.common import lazy_elemwise_func
 from xarray.conventions import decode_cf_variable
 from xarray.core.common import contains_cftime_datetimes
 
-from frazil.base.datetimes import in_unit
 from frazil.errors import InvalidInputError
 from frazil.integrations.xarray.packing import check_fill, unfit
+from frazil.metadata.types.datetimes import in_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -276,11 +276,8 @@ def resolve_intents(transaction: Transaction) -> bool:
         return False
     intents = {intent.snapshot: intent for intent in transaction.written.intents}
     if (done := intents.get(transaction.base_id)) is not None:  # an interrupt came after it became the base
-        others = [other for other in transaction.written.intents if other is not done]
-        transaction.branches.tips[tip.branch] = tip
-        transaction.written.intents = ()
-        transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
-        intents = {}  # reads and the age stay as they are: they may be of what the session did since
+        _end_intents(transaction, done, tip)  # reads and the age stay: they may be of what the session did since
+        intents = {}
     if not intents:
         later = transaction.files.moved(tip)
         if later is None:
@@ -315,10 +312,15 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
             transaction.branches.note_chunks(transaction.base_id, intent.snapshot, chunks)
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
-    transaction.branches.tips[tip.branch] = tip
-    others = [other for other in transaction.written.intents if other is not intent]
-    transaction.written.intents = ()
-    transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
+    _end_intents(transaction, intent, tip)
     transaction.forget_reads()
     transaction.restart_age()
     transaction.written.sweep()
+
+
+def _end_intents(transaction: Transaction, happened: Intent, tip: Tip) -> None:
+    """Ends the intents of a session of which one happened: the files of the others may be removed."""
+    transaction.branches.tips[tip.branch] = tip
+    others = [other for other in transaction.written.intents if other is not happened]
+    transaction.written.intents = ()
+    transaction.written.lost(others, may_be_named=may_be_condemned(transaction))

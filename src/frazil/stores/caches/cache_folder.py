@@ -238,9 +238,7 @@ def _write_tag(path: str) -> None:
     with open(part, "xb") as stream:
         stream.write(_TAG_TEXT)
         stream.flush()
-        os.fsync(
-            stream.fileno()
-        )  # after a crash of the machine a folder with an empty tag would not be a cache any more
+        os.fsync(stream.fileno())  # with an empty tag, after a crash of the machine, the folder would be no cache
     os.replace(part, f"{path}/{_TAG}")
 
 

@@ -30,9 +30,7 @@ def replaced_file(path: str) -> Iterator[str]:
     it is removed, after a kill by the next call with this path. If there is a file to replace, only its owner can read the new one. Raises OSError."""
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
-    start = (
-        f".{blake2b(os.fsencode(name), digest_size=8).hexdigest()}-"  # of all unfinished files with this destination
-    )
+    start = f".{blake2b(os.fsencode(name), digest_size=8).hexdigest()}-"  # of all unfinished files of this one
     _remove_abandoned(folder, start)
     replaces = os.path.exists(path)
     with _new_file(os.path.join(folder, start), 0o600 if replaces else 0o666) as unfinished:

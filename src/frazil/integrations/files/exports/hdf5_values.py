@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.array.array import Array
-from frazil.base.datetimes import in_unit
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
+from frazil.metadata.types.datetimes import in_unit
 
 Values = NDArray[np.generic]
 

@@ -30,9 +30,8 @@ _FILTERS: Final = {  # names from HDF5's list of registered filters, by number
     32017: "sz",
     32026: "blosc2",
 }
-NOT_COORDINATE: Final = (
-    "_nc4_non_coord_"  # prefix of a variable with the name of a dimension that is not its coordinate
-)
+# prefix of a variable that has the name of a dimension, but is not its coordinate
+NOT_COORDINATE: Final = "_nc4_non_coord_"
 TEXT: Final[np.dtype[np.generic]] = np.dtype(object)  # of text of any length
 Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, values, name
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frazil.base.datetimes import in_unit
 from frazil.errors import InvalidInputError
+from frazil.metadata.types.datetimes import in_unit
 
 
 @pytest.mark.parametrize(
