@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -150,6 +151,9 @@ class SharedChunks:
             return None
         found = self.store.get_versioned(reference.name)
         return None if found is None else found[1]
+
+    def whole_change(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def extend(self, axis: int, old: int, new: int) -> None:
         self.extended.append((axis, old, new))

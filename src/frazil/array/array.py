@@ -333,9 +333,11 @@ class Array(ZarrArray):
     def _write(self, normalise: Normalise, indexer: object, value: ArrayLike) -> None:
         self._location.require_writable()
         selection = self._select(normalise, indexer)
-        (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
-        for shaped, plan in self._plans(selection, access):
-            self._run_change(partial(write, shaped, plan, values, confirm))
+        access, values = self._source(selection, value)
+        with access.storage.whole_change():
+            confirm = access.document.confirm_for(selection)
+            for shaped, plan in self._plans(selection, access):
+                self._run_change(partial(write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -393,13 +395,14 @@ class Array(ZarrArray):
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))
             return stored if shrinks and stored.shape != cleared else new
 
-        while self._change(change, lengths_only=True).shape != lengths:
-            cleared = found[0]  # again if others change the lengths meanwhile
-            access = self._access if self._access.variable is None else self._access.with_heap()
-            cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
-            self._run_change(cut.clear)
-        if cut is not None:
-            self._run_change(cut.clear_again)
+        with self._access.storage.whole_change():
+            while self._change(change, lengths_only=True).shape != lengths:
+                cleared = found[0]  # again if others change the lengths meanwhile
+                access = self._access if self._access.variable is None else self._access.with_heap()
+                cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
+                self._run_change(cut.clear)
+            if cut is not None:
+                self._run_change(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
@@ -413,20 +416,21 @@ class Array(ZarrArray):
             old[:] = [stored.shape]
             return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
 
-        grown = self._change(change, lengths_only=True)
-        if new.shape[axis]:
-            self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
-        selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
-        # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
-        edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
-        single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._run_change(
-            partial(write_single, self._access, single, edges, new, confirmed=True)
-        ):
-            confirm = self._access.document.confirm_for(basic(selection, grown.shape))
-            access, elements = self._access.elements_of(new)
-            for shaped, plan in self._plans(basic(selection, edges), access):
-                self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
+        with self._access.storage.whole_change():
+            grown = self._change(change, lengths_only=True)
+            if new.shape[axis]:
+                self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
+            selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
+            # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
+            edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
+            single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
+            if single is None or not self._run_change(
+                partial(write_single, self._access, single, edges, new, confirmed=True)
+            ):
+                confirm = self._access.document.confirm_for(basic(selection, grown.shape))
+                access, elements = self._access.elements_of(new)
+                for shaped, plan in self._plans(basic(selection, edges), access):
+                    self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:

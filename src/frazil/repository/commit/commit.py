@@ -61,6 +61,7 @@ def attempt_commit(
     Raises InvalidInputError if nothing was changed, CommitUnknownError if the outcome is unknown (then nothing is removed), ConflictError as `resolve_intents`,
     StoreError."""
     with transaction.lock:
+        transaction.whole_changes.wait()
         transaction.require_writable()
         tip = transaction.tip
         if tip is None:

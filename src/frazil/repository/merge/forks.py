@@ -19,6 +19,7 @@ from frazil.repository.session.transaction import Transaction
 def fork(parent: Transaction) -> Transaction:
     """A session on the same snapshot, with the present changes of the parent. Raises ReadOnlyError."""
     with parent.lock:
+        parent.whole_changes.wait()
         parent.require_writable()
         parent.changes.leave_files()
         return parent.fork(parent.changes.forked())
@@ -27,6 +28,7 @@ def fork(parent: Transaction) -> Transaction:
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Merges what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for anything but a fork of the present session."""
     with parent.lock, ExitStack() as locks:
+        parent.whole_changes.wait()
         parent.require_writable()
         target = parent.changes.copy()
         for forked in forks:
@@ -37,6 +39,7 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
                     hint="merge forks before you commit, rebase or discard",
                 )
             locks.enter_context(forked.lock)
+            forked.whole_changes.wait()
             _merge_one(parent, target, forked)
         for forked in forks:
             parent.needs_check |= forked.needs_check

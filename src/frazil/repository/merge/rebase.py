@@ -111,6 +111,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
     """Moves the session with its changes to the tip of the branch. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its answers
     contradict each other; then nothing is changed."""
     with transaction.lock:
+        transaction.whole_changes.wait()
         transaction.require_writable()
         if transaction.tip is None:
             raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")

@@ -19,6 +19,7 @@ from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.repository.session.chunk_lookup import ChunkLookup, changed_version, set_versions
 from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.session_state import SessionState
+from frazil.repository.session.whole_changes import WholeChange
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
 from frazil.stores.array_storage.shared_objects import NOT_FETCHED, fetch_located, located_files
@@ -250,6 +251,9 @@ class ArrayChunks:
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)
         ]
+
+    def whole_change(self) -> WholeChange:
+        return WholeChange(self._owner)
 
     def extend(self, axis: int, old: int, new: int) -> None:
         with self._owner.lock:

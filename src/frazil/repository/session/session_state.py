@@ -26,6 +26,7 @@ from frazil.repository.session.change_set import ChangeSet, NodeChange
 from frazil.repository.session.changed_references import ChangedReferences
 from frazil.repository.session.pending_chunks import store_pending
 from frazil.repository.session.read_log import ReadLog
+from frazil.repository.session.whole_changes import WholeChanges
 from frazil.repository.session.written_files import WrittenFiles
 from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, VirtualContainers
 from frazil.runtime import DEFAULT, Runtime
@@ -85,8 +86,9 @@ class SessionState:
         self.forget_reads()
 
     def after_fork(self) -> None:
-        """In the child: replaces the lock, which a thread of the parent may hold for ever."""
+        """In the child: replaces the lock, which a thread of the parent may hold for ever, and forgets the changes of those threads."""
         self.lock = threading.RLock()
+        self.whole_changes = WholeChanges(self.lock)
 
     def begin(
         self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None

@@ -335,6 +335,7 @@ class Transaction(SessionState):
     def discard(self) -> None:
         """Discards all changes, and removes the chunk files written for them, except those of a commit that may have happened."""
         with self.lock:
+            self.whole_changes.wait()
             self.require_writable()
             self.discards += 1
             own_ids = np.concatenate([own_files(self.changes), *self.changes.packs])
@@ -348,6 +349,7 @@ class Transaction(SessionState):
     def end(self) -> None:
         """Makes the session read-only. Uncommitted changes are discarded, unless a commit of them may have happened."""
         with self.lock:
+            self.whole_changes.wait()
             if not self.read_only and not self.written.intents and not self.changes.is_empty:
                 self.discard()
             self.ended = True
@@ -359,6 +361,7 @@ class Transaction(SessionState):
                 hint="send session.fork() to workers, and merge what they return",
             )
         with self.lock:
+            self.whole_changes.wait()
             self.changes.leave_files()  # the copy refers to them, too
         state = self.base_id, self.base, self.tip, self.extensions, self.options, None
         changes = self.changes if self.forked else None

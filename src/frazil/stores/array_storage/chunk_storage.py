@@ -6,6 +6,7 @@ Chunks that share objects or are inline are fetched by shared_objects.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from errno import ENOENT
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -42,6 +43,7 @@ INLINE: Final = 2  # in the buffer inline[object], so it exists
 
 _NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
+_NOTHING: Final = nullcontext()
 
 
 class ObjectList(list[str]):
@@ -209,6 +211,10 @@ class ChunkStorage(Protocol):
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         """Removes chunks, which then are the fill value; with ANY a missing chunk is no error."""
 
+    def whole_change(self) -> AbstractContextManager[None]:
+        """A block whose changes a transaction has all or none of: another thread that commits or rebases it waits for the end of the block. Blocks may be
+        nested."""
+
     def extend(self, axis: int, old: int, new: int) -> None:
         """Called before values are written that are appended along `axis`: the array has grown from `old` to `new` elements. So a transaction can distinguish
         an append from an overwrite after a resize."""
@@ -323,6 +329,10 @@ class PlainChunks:
     def _honoured(self, expect: Sequence[Version | None]) -> Sequence[Version | None]:
         """A store without conditions gets none: there, writers of one chunk can lose each other's data."""
         return expect if self.store.capabilities.expects else [ANY] * len(expect)
+
+    def whole_change(self) -> AbstractContextManager[None]:
+        """Does nothing, as there is no transaction."""
+        return _NOTHING
 
     def extend(self, axis: int, old: int, new: int) -> None:
         """Does nothing: a plain store has no transaction that must distinguish an append from an overwrite."""

@@ -1,0 +1,91 @@
+"""Keeps changes of several steps whole, such as an append, which makes an array longer and then writes rows: what commits, rebases or forks a session waits until
+no other thread is within one.
+
+Threads are known by weak references, so that one that an interrupt stops anywhere keeps nobody waiting for ever."""
+
+from __future__ import annotations
+
+from threading import Condition, RLock, get_ident
+from types import TracebackType
+from typing import Final, Protocol
+from weakref import ref
+
+_PATIENCE: Final = 0.5  # seconds until a thread that waits looks for threads that were interrupted
+
+
+class _Turn:
+    """What a thread holds while it is within a change, or waits for the changes of others."""
+
+    __slots__ = ("__weakref__", "thread")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+
+
+class WholeChanges:
+    """The changes of several steps in one session, under its lock, which the caller of a method holds."""
+
+    def __init__(self, lock: RLock) -> None:
+        self._ended = Condition(lock)
+        self._inside: list[ref[_Turn]] = []
+        self._waiting: list[ref[_Turn]] = []
+
+    def begin(self) -> _Turn:
+        """Begins a change, after those have had their turn that wait for all changes. A change within another of the same thread begins at once."""
+        turn = _Turn()
+        if self._waiting and turn.thread not in _threads(self._inside):
+            while _threads(self._waiting):
+                self._ended.wait(_PATIENCE)
+        self._inside.append(ref(turn))
+        return turn
+
+    def end(self, turn: _Turn) -> None:
+        self._inside = _without(self._inside, turn)
+        if self._waiting:
+            self._ended.notify_all()
+
+    def wait(self) -> None:
+        """Waits until no other thread is within a change. Then none begins one before the caller releases the lock."""
+        if not self._inside:
+            return
+        turn = _Turn()
+        self._waiting.append(ref(turn))
+        try:
+            while _threads(self._inside) - {turn.thread}:
+                self._ended.wait(_PATIENCE)
+        finally:
+            self._waiting = _without(self._waiting, turn)
+            self._ended.notify_all()
+
+
+class _Session(Protocol):
+    lock: RLock
+    whole_changes: WholeChanges
+
+
+class WholeChange:
+    """`with` it, a change of several steps in a session."""
+
+    __slots__ = ("_session", "_turn")
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        with self._session.lock:
+            self._turn = self._session.whole_changes.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._session.lock:  # of a forked child, if the process was forked since
+            self._session.whole_changes.end(self._turn)
+
+
+def _threads(turns: list[ref[_Turn]]) -> set[int]:
+    """The threads whose turns have not ended."""
+    return {turn.thread for reference in turns if (turn := reference()) is not None}
+
+
+def _without(turns: list[ref[_Turn]], ended: _Turn) -> list[ref[_Turn]]:
+    return [reference for reference in turns if reference() not in (None, ended)]

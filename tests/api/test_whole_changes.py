@@ -1,0 +1,135 @@
+"""Commits, rebases, forks and discards while another thread is in the middle of an append: they have all of it or nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.repository.session.array_chunks import ArrayChunks
+from frazil.repository.session.whole_changes import WholeChanges
+from frazil.storage import MemoryStore
+
+
+def _with_rows(count: int) -> frazil.Repository:
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction("main", message="an array") as group:
+        group.create_array("rows", shape=(count,), dtype="i4", chunks=(8,), fill_value=0)
+    return repo
+
+
+def _append_paused(
+    monkeypatch: pytest.MonkeyPatch, session: frazil.Session, act: Callable[[], object]
+) -> tuple[list[str], tuple[int, ...]]:
+    """Appends three rows in a thread, which stops between its two steps until `act`, in this thread, waits for it or has ended. Returns what ended first, and the
+    shape after the append."""
+    longer, awaited, ended = Event(), Event(), list[str]()
+    extend, wait = ArrayChunks.extend, WholeChanges.wait
+
+    def paused(self: ArrayChunks, axis: int, old: int, new: int) -> None:
+        longer.set()
+        assert awaited.wait(60)
+        extend(self, axis, old, new)
+
+    def noted(self: WholeChanges) -> None:
+        awaited.set()
+        wait(self)
+
+    shapes: list[tuple[int, ...]] = []
+
+    def append() -> None:
+        array = session["rows"]
+        assert isinstance(array, frazil.Array)
+        shapes.append(array.append(np.full(3, 7, np.int32)))
+        ended.append("append")
+
+    thread = Thread(target=append)
+    with monkeypatch.context() as patched:
+        patched.setattr(ArrayChunks, "extend", paused)
+        thread.start()
+        assert longer.wait(60)
+        patched.setattr(WholeChanges, "wait", noted)
+        try:
+            act()
+            ended.append("act")
+        finally:
+            awaited.set()
+            thread.join(60)
+    return ended, shapes[0]
+
+
+def _read(session: frazil.Session) -> list[int]:
+    array = session["rows"]
+    assert isinstance(array, frazil.Array)
+    return list(array[:].tolist())
+
+
+def test_a_commit_waits_for_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = _with_rows(0)
+    session = repo.writable_session("main")
+    ended, _ = _append_paused(monkeypatch, session, lambda: session.commit("rows", allow_empty=True))
+    assert ended == ["append", "act"]
+    assert _read(repo.readonly_session("main")) == [7, 7, 7]
+    assert not session.has_changes
+
+
+def test_a_rebase_waits_for_an_append_and_moves_all_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = _with_rows(0)
+    session = repo.writable_session("main")
+    with repo.transaction("main", message="others") as group:
+        array = group["rows"]
+        assert isinstance(array, frazil.Array)
+        array.append(np.full(2, 9, np.int32))
+    ended, _ = _append_paused(monkeypatch, session, session.rebase)
+    assert ended == ["append", "act"]
+    session.commit("ours")
+    assert _read(repo.readonly_session("main")) == [9, 9, 7, 7, 7]
+
+
+def test_forks_and_merges_have_the_whole_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = _with_rows(0).writable_session("main")
+    forks: list[frazil.Session] = []
+    ended, _ = _append_paused(monkeypatch, session, lambda: forks.append(session.fork()))
+    assert ended == ["append", "act"]
+    assert _read(forks[0]) == [7, 7, 7]
+    ended, _ = _append_paused(monkeypatch, forks[0], lambda: session.merge(forks[0]))
+    assert ended == ["append", "act"]
+    assert _read(session) == [7] * 6
+
+
+def test_a_discard_has_the_whole_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = _with_rows(1).writable_session("main")
+    ended, shape = _append_paused(monkeypatch, session, session.discard)
+    assert (ended, shape) == (["append", "act"], (4,))
+    assert _read(session) == [0]
+
+
+def test_rows_of_threads_that_are_rebased_again_and_again_are_all_there_once() -> None:
+    repo = _with_rows(0)
+    session = repo.writable_session("main")
+    rows = session["rows"]
+    assert isinstance(rows, frazil.Array)
+    threads = [
+        Thread(target=lambda first: [rows.append(np.full(3, first + i, np.int32)) for i in range(40)], args=(start,))
+        for start in (1, 101)
+    ]
+    for thread in threads:
+        thread.start()
+    others = 0
+    while others < 5 or any(thread.is_alive() for thread in threads):
+        others += 1
+        with repo.transaction("main", message="others", rebase="disjoint") as group:
+            array = group["rows"]
+            assert isinstance(array, frazil.Array)
+            array.append(np.full(2, 1000 + others, np.int32))
+        session.commit("ours", rebase="disjoint", allow_empty=True)
+    for thread in threads:
+        thread.join()
+    session.commit("ours", rebase="disjoint", allow_empty=True)
+    found = Counter(_read(repo.readonly_session("main")))
+    ours = {first + i: 3 for first in (1, 101) for i in range(40)}
+    assert found == {**ours, **{1000 + number: 2 for number in range(1, others + 1)}}
