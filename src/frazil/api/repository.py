@@ -14,6 +14,7 @@ from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.maintenance import cleanup, repair, verification
 from frazil.api.maintenance.inspection import Inspected
+from frazil.api.merging import Merging
 from frazil.api.references import split_reference
 from frazil.api.repository_arguments import (
     check_compatible,
@@ -54,7 +55,7 @@ T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
 
-class Repository(Inspected):
+class Repository(Inspected, Merging):
     """A Zarr hierarchy with a history: each commit is atomic and kept, branches and tags point to commits. Made by Repository.create and Repository.open.
 
     Safe to use from many threads; pickles. It keeps nothing open."""
@@ -231,15 +232,6 @@ class Repository(Inspected):
         if identity is None:
             raise NotFoundError(f"there is no tag {tag!r}", hint=tag_hint(self._files, tag))
         return identity
-
-    def _tip(self, branch: str) -> Tip:
-        try:
-            tip = self._files.tip(branch, self._branches.tips.get(branch) if isinstance(branch, str) else None)
-        except NotFoundError as error:
-            error.hint = error.hint or branch_hint(self._files, branch)
-            raise
-        self._branches.tips[branch] = tip
-        return tip
 
     @contextmanager
     def transaction(

@@ -242,7 +242,10 @@ class Session:
         """Moves the changes onto the current tip of the branch, so that they can be committed. Raises ConflictError with `conflicts`; then nothing was
         changed."""
         check_solver(solver)
-        rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
+        rebase_transaction(self._transaction, solver, self._row_copies())
+
+    def _row_copies(self) -> ArrayRows:
+        return ArrayRows(self._store, self._registry, self._runtime)
 
     def open(self, path: str = "") -> Array | Group:
         """The array or group at a path. Raises NotFoundError, MetadataError."""

@@ -15,19 +15,23 @@ import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, completion, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
-from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, repair, show, stats, tag, verify
+from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, merging, repair, show, stats, tag, verify
 from frazil.cli.commands.repo import du as repo_du
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
 from frazil.cli.hints import with_options
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
-COMMANDS: Final[tuple[Command, ...]] = tuple(
-    module.COMMAND
-    for module in (
-        *(info, tree, ls, du, get, set_, view, checksum, validate, shards, convert, rechunk, copy, import_, export),
-        *(serve, cache, completion),
-        *(init, log, diff, branch, tag, show, stats, repo_du, gc, expire, verify, repair),
-    )
+COMMANDS: Final[tuple[Command, ...]] = (
+    *[
+        module.COMMAND
+        for module in (
+            *(info, tree, ls, du, get, set_, view, checksum, validate, shards, convert, rechunk, copy, import_, export),
+            *(serve, cache, completion),
+            *(init, log, diff, branch, tag),
+        )
+    ],
+    *merging.COMMANDS,
+    *[module.COMMAND for module in (show, stats, repo_du, gc, expire, verify, repair)],
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "repo": (

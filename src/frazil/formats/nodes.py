@@ -63,6 +63,11 @@ class NodeSnapshot(Record):
     attributes: Mapping[str, Json] | AttributesReference | None = None
     array: ArrayData | None = None
 
+    @property
+    def rank(self) -> int | None:
+        """Dimensions of an array; None for a group."""
+        return None if self.array is None else len(self.array.metadata.shape)
+
 
 class BrokenNode(Record):
     """A node with invalid bytes; the other nodes of its snapshot are not affected. id: None if it cannot be read"""

@@ -66,13 +66,13 @@ def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
 
 
 def compare_chunks(
-    old: Listed, new: Listed, load: Load, only: Columns | None = None
+    old: Listed, new: Listed, load: Load, only: Columns | None = None, *, exact: bool = False
 ) -> tuple[Columns, Columns, FoundRows]:
     """Coordinates of added or changed chunks, and of removed ones: int64[n, d], sorted; and the new references of the added or changed. Both
     arrays have the same rank. only: coordinates of the chunks that are compared, sorted; None: all
 
-    Chunks are equal if their references are. A chunk that only one side has in a manifest before the common ones counts as changed, whatever the common
-    manifests contain. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a common manifest are not reported."""
+    Chunks are equal if their references are. A chunk that only the new side has in a manifest before the common ones counts as changed, whatever the common
+    manifests contain, which are read for it if the comparison must be exact. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a common manifest are not reported."""
     common = _common_manifests(old, new)
     sides = [_Listing(side, common, load) for side in (old, new)]
     chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides])) if only is None else only
@@ -82,6 +82,11 @@ def compare_chunks(
     written = now & ~was
     both = np.flatnonzero(now & was)
     written[both] = ~_same(before, after, both)
+    alone = np.flatnonzero(now & ~was) if exact else no_coordinates(1)[:, 0]
+    if len(alone):
+        covered = sides[0].find(chunks[alone], hidden=True)
+        known = np.flatnonzero(covered.numbers >= 0)
+        written[alone[known]] = ~_same(after.at(alone), covered, known)
     removed = np.flatnonzero(was & ~now)
     if not len(removed):
         return chunks[written], chunks[removed], after.at(np.flatnonzero(written))

@@ -57,9 +57,9 @@ class Divergence(Record):
     conflicts: list[Conflict]
 
 
-def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Divergence:
-    """Compares a session with the commits made meanwhile. tip: the present tip of the branch, None: it is looked up. Raises ConflictError if the branch was
-    deleted."""
+def find_divergence(transaction: Transaction, tip: Tip | None = None, *, by_path: bool = False) -> Divergence:
+    """Compares a session with the commits made meanwhile. tip: the present tip of the branch, None: it is looked up;  by_path: as for rebase. Raises
+    ConflictError if the branch was deleted."""
     with transaction.lock:
         tip, files, began = tip or _new_tip(transaction), transaction.files, transaction.base_id
         new = files.snapshot(tip.snapshot)
@@ -73,13 +73,26 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
                 key=error.key,
                 hint="discard the session, and make the changes again in a new one",
             ) from error
+        if by_path:
+            matching = _with_same_paths(matching, transaction.base, new)
         ours = session_delta(transaction)
         compared = _compared_chunks(ours)
         theirs = snapshot_delta(
-            files, transaction.base, new, matching, chunks_of=compared, attributes_of=ours.made.keys()
+            files, transaction.base, new, matching, chunks_of=compared, attributes_of=ours.made.keys(), exact=by_path
         )
         conflicts = find_conflicts(ours, theirs, began, tip.snapshot)
         return Divergence(tip, new, matching, ours, theirs, conflicts)
+
+
+def _with_same_paths(matching: NodeMatching, old: Snapshot, new: Snapshot) -> NodeMatching:
+    """Also matches removed and added nodes of one path, kind and rank."""
+    same = set()
+    for path in matching.removed.intersection(matching.added):
+        before, after = old.nodes.get(path), new.nodes.get(path)
+        if isinstance(before, NodeSnapshot) and isinstance(after, NodeSnapshot) and before.rank == after.rank:
+            same.add(path)
+    added = [path for path in matching.added if path not in same]
+    return NodeMatching({**matching.pairs, **{path: path for path in same}}, added, matching.removed - same)
 
 
 def _is_disjoint(transaction: Transaction, tip: Tip) -> bool:
@@ -107,9 +120,10 @@ def _new_tip(transaction: Transaction) -> Tip:
         raise ConflictError(f"the branch {branch!r} was deleted", hint=hint) from None
 
 
-def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
-    """Moves the session with its changes to the tip of the branch. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its answers
-    contradict each other; then nothing is changed."""
+def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, by_path: bool = False) -> None:
+    """Moves the session with its changes to the tip of the branch. by_path: a node that was removed and created again at its path, of the same kind and rank,
+    counts as the same node, and a chunk that was replaced and restored as unchanged. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its answers contradict each other; then nothing is
+    changed."""
     with transaction.lock:
         transaction.whole_changes.wait()
         transaction.require_writable()
@@ -135,7 +149,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             if same is not None:
                 transaction.begin(tip.snapshot, new, same, tip=tip)
                 return
-        met = find_divergence(transaction, tip)
+        met = find_divergence(transaction, tip, by_path=by_path)
         remaining, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 

@@ -42,6 +42,7 @@ def snapshot_delta(
     chunks_of: Mapping[str, Columns | None] | None = None,
     attributes_of: Container[str] = (),
     source: ChangeSet | None = None,
+    exact: bool = False,
 ) -> Delta:
     """What differs between two snapshots of a repository.
 
@@ -49,6 +50,7 @@ def snapshot_delta(
     attributes_of  paths of new nodes whose attributes are read if they have a file of their own; others keep the reference of the snapshot
     source         gets the inline chunks and the locations that the references of chunks refer to, so that the delta can be applied; None: no references, and
                    all attributes are read then
+    exact          chunks with equal references never count as changed, which may need more manifests (compare_chunks)
 
     Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are
     compared as bytes. A node whose kind or rank changed counts as removed and added."""
@@ -64,7 +66,7 @@ def snapshot_delta(
                 found.moved[old_path] = path
             if old.nodes.is_array(old_path):
                 found.arrays.add(old_path)
-        elif _rank(before) != _rank(after):
+        elif before.rank != after.rank:
             removed.add(old_path)
             added.append(path)
         else:
@@ -85,7 +87,7 @@ def snapshot_delta(
         if node.array is not None and chunks_of is None:
             now = _listed(node, node.array, is_free)
             arrays.append(_ArrayPair(path, True, now._replace(manifests=()), now))
-    for pair, chunks, references in _compare_arrays(files, arrays):
+    for pair, chunks, references in _compare_arrays(files, arrays, exact=exact):
         rows = None if source is None else _rows(chunks, references, source)
         if pair.is_new:
             found.made[pair.path] = found.made[pair.path]._replace(chunks=chunks, rows=rows)
@@ -113,17 +115,12 @@ def _growth(before: NodeSnapshot, after: NodeSnapshot) -> Append | None:
     return append_of(before.array.metadata.shape, after.array.metadata.shape)
 
 
-def _rank(node: NodeSnapshot) -> int | None:
-    """Dimensions of an array; None for a group."""
-    return None if node.array is None else len(node.array.metadata.shape)
-
-
 def _listed(node: NodeSnapshot, array: ArrayData, free: bool) -> Listed:
     return Listed(node.id, grid_of(array.metadata), array.manifests, free)
 
 
 def _compare_arrays(
-    files: RepositoryFormat, arrays: Iterable[_ArrayPair]
+    files: RepositoryFormat, arrays: Iterable[_ArrayPair], *, exact: bool
 ) -> Iterator[tuple[_ArrayPair, ChunkDifference, FoundRows]]:
     """The arrays with different chunks, and the new references of these chunks."""
     for batch, ids in _batches(arrays):
@@ -134,7 +131,7 @@ def _compare_arrays(
             return [found[file] for file in ids]
 
         for pair in batch:
-            written, removed, references = compare_chunks(pair.old, pair.new, load, pair.only)
+            written, removed, references = compare_chunks(pair.old, pair.new, load, pair.only, exact=exact)
             if len(written) or len(removed):
                 yield pair, ChunkDifference(written, removed), references
 

@@ -60,9 +60,9 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     return choices
 
 
-def hint_for(conflicts: Sequence[Conflict]) -> str:
-    """What to do about conflicts: it names the solvers that answer all of them."""
-    sides = [f'rebase="{name}"' for name in _NAMED if all(name in conflict.answers for conflict in conflicts)]
+def hint_for(conflicts: Sequence[Conflict], argument: str = "rebase") -> str:
+    """What to do about conflicts: it names the solvers that answer all of them. argument: that takes a solver"""
+    sides = [f'{argument}="{name}"' for name in _NAMED if all(name in conflict.answers for conflict in conflicts)]
     again = "make the change again from the newest state"
     return f"{again}; or {' or '.join(sides)} takes one side" if sides else again
 

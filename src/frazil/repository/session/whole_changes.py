@@ -13,7 +13,7 @@ from weakref import ref
 _PATIENCE: Final = 0.5  # seconds until a thread that waits looks for threads that were interrupted
 
 
-class _Turn:
+class _Entry:
     """What a thread holds while it is within a change, or waits for the changes of others."""
 
     __slots__ = ("__weakref__", "thread")
@@ -27,20 +27,20 @@ class WholeChanges:
 
     def __init__(self, lock: RLock) -> None:
         self._ended = Condition(lock)
-        self._inside: list[ref[_Turn]] = []
-        self._waiting: list[ref[_Turn]] = []
+        self._inside: list[ref[_Entry]] = []
+        self._waiting: list[ref[_Entry]] = []
 
-    def begin(self) -> _Turn:
-        """Begins a change, after those have had their turn that wait for all changes. A change within another of the same thread begins at once."""
-        turn = _Turn()
-        if self._waiting and turn.thread not in _threads(self._inside):
+    def begin(self) -> _Entry:
+        """Begins a change, after those have ended that wait for all changes. A change within another of the same thread begins at once."""
+        entry = _Entry()
+        if self._waiting and entry.thread not in _threads(self._inside):
             while _threads(self._waiting):
                 self._ended.wait(_PATIENCE)
-        self._inside.append(ref(turn))
-        return turn
+        self._inside.append(ref(entry))
+        return entry
 
-    def end(self, turn: _Turn) -> None:
-        self._inside = _without(self._inside, turn)
+    def end(self, entry: _Entry) -> None:
+        self._inside = _without(self._inside, entry)
         if self._waiting:
             self._ended.notify_all()
 
@@ -48,13 +48,13 @@ class WholeChanges:
         """Waits until no other thread is within a change. Then none begins one before the caller releases the lock."""
         if not self._inside:
             return
-        turn = _Turn()
-        self._waiting.append(ref(turn))
+        entry = _Entry()
+        self._waiting.append(ref(entry))
         try:
-            while _threads(self._inside) - {turn.thread}:
+            while _threads(self._inside) - {entry.thread}:
                 self._ended.wait(_PATIENCE)
         finally:
-            self._waiting = _without(self._waiting, turn)
+            self._waiting = _without(self._waiting, entry)
             self._ended.notify_all()
 
 
@@ -66,26 +66,26 @@ class _Session(Protocol):
 class WholeChange:
     """`with` it, a change of several steps in a session."""
 
-    __slots__ = ("_session", "_turn")
+    __slots__ = ("_session", "_entry")
 
     def __init__(self, session: _Session) -> None:
         self._session = session
 
     def __enter__(self) -> None:
         with self._session.lock:
-            self._turn = self._session.whole_changes.begin()
+            self._entry = self._session.whole_changes.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self._session.lock:  # of a forked child, if the process was forked since
-            self._session.whole_changes.end(self._turn)
+            self._session.whole_changes.end(self._entry)
 
 
-def _threads(turns: list[ref[_Turn]]) -> set[int]:
-    """The threads whose turns have not ended."""
-    return {turn.thread for reference in turns if (turn := reference()) is not None}
+def _threads(entries: list[ref[_Entry]]) -> set[int]:
+    """The threads whose entries have not ended."""
+    return {entry.thread for reference in entries if (entry := reference()) is not None}
 
 
-def _without(turns: list[ref[_Turn]], ended: _Turn) -> list[ref[_Turn]]:
-    return [reference for reference in turns if reference() not in (None, ended)]
+def _without(entries: list[ref[_Entry]], ended: _Entry) -> list[ref[_Entry]]:
+    return [reference for reference in entries if reference() not in (None, ended)]

@@ -1,4 +1,4 @@
-"""`frazil repo`: init, log, diff, branch, tag."""
+"""`frazil repo`: init, log, diff, branch, tag, merge, cherry-pick, revert."""
 
 from __future__ import annotations
 
@@ -195,3 +195,39 @@ def test_tags(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> Non
     assert made == {"name": "first", "snapshot": first}
     found = json.loads(output_of(["repo", "tag", "sea.repo", "--json"], capfd))
     assert [tag["name"] for tag in found] == repo.tags == ["first", "v1", "v2"]
+
+
+# --- merges ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _write(repo: frazil.Repository, branch: str, name: str, value: int) -> str:
+    with repo.transaction(branch, message=f"{name} is {value}") as root:
+        root.attrs[name] = value
+    return repo.lookup(branch)
+
+
+def test_merge_cherry_pick_and_revert(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    repo.create_branch("trial", "main")
+    end = _write(repo, "trial", "a", 1)
+    assert output_of(["repo", "merge", "sea.repo", "trial"], capfd) == f"main  {end}\n"
+    text = output_of(["repo", "revert", "sea.repo", "main", "-m", "no"], capfd)
+    assert text == f"main  {repo.lookup('main')}\n"
+    assert "a" not in repo.readonly_session().root.attrs
+    done = json.loads(output_of(["repo", "cherry-pick", "sea.repo", "trial", "--onto", "main", "--json"], capfd))
+    assert done == {"name": "main", "snapshot": repo.lookup("main")}
+    assert repo.readonly_session().root.attrs["a"] == 1
+    assert [commit.message for commit in repo.history()][:3] == ["a is 1", "no", "a is 1"]
+
+
+def test_conflicts_of_a_merge(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    repo.create_branch("trial", "main")
+    _write(repo, "trial", "a", 1)
+    tip = _write(repo, "main", "a", 2)
+    assert main(["repo", "merge", "sea.repo", "trial"]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "both changed its attributes" in err
+    assert "--solver" in err
+    assert repo.lookup("main") == tip
+    output_of(["repo", "merge", "sea.repo", "trial", "--solver", "ours"], capfd)
+    assert repo.readonly_session().root.attrs["a"] == 1
