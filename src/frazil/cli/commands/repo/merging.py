@@ -78,9 +78,9 @@ COMMANDS = (
         "makes the changes of one commit in another branch",
         f"Makes the changes of one commit in a branch, as a new commit, and prints the branch and its snapshot. {_ANOTHER}",
         (
-            ("frazil repo cherry-pick sea.repo 8X1C", "one commit into main"),
+            ("frazil repo cherry-pick sea.repo dev", "the last commit of dev, into main"),
             (
-                "frazil repo cherry-pick sea.repo main --onto stable --json",
+                "frazil repo cherry-pick sea.repo main --onto old --json",
                 "the last commit of main into another branch; as JSON",
             ),
         ),
@@ -92,7 +92,6 @@ COMMANDS = (
         "undoes one commit",
         f"Undoes the changes of one commit, in a new commit of a branch, and prints the branch and its snapshot. {_ANOTHER}",
         (
-            ("frazil repo revert sea.repo 8X1C", "undoes a commit of main"),
             ("frazil repo revert sea.repo main", "undoes the last commit"),
             (
                 "frazil repo revert sea.repo dev --branch dev --json",
