@@ -400,4 +400,5 @@ class Store(StorePort):
             return
         if capability == "writable" or (capability == "erasable" and not can.writable):
             raise ReadOnlyError(f"{self} can only be read", hint="open it for writing")
-        raise StoreError(f"{self} is not {capability}")
+        hint = "this needs a list of keys, which web servers do not give: use a copy on a disk or in a bucket"
+        raise StoreError(f"{self} is not {capability}", hint=hint if capability == "listable" else None)

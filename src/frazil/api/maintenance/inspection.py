@@ -41,7 +41,7 @@ class Inspected:
         fresh = self._files.uncached()
         fresh.require()
         try:
-            return show_commit(fresh, lookup(fresh, name))
+            return show_commit(fresh, lookup(fresh, name), name)
         except NotFoundError as error:
             try:
                 found = show_object(fresh, decode_id(name)) if len(name) == ID_CHARACTERS else None

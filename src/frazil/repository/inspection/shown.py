@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.times import emit_time
-from frazil.repository.format import ObjectKind, RepositoryFormat
+from frazil.repository.format import MAIN, ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept, ShownCommit, ShownObject
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
 from frazil.repository.maintenance.reachable import chunk_files
@@ -24,13 +25,13 @@ from frazil.repository.verification.report import Findings
 _MANIFESTS: Final = 16  # read in one batch
 
 
-def show_commit(files: RepositoryFormat, snapshot: ObjectId) -> ShownCommit:
-    """A commit. Raises NotFoundError, FormatError, StoreError."""
+def show_commit(files: RepositoryFormat, snapshot: ObjectId, name: str) -> ShownCommit:
+    """A commit. name: what it was found by; in a store that cannot list, only this one and `main` are looked at for its branches and tags. Raises
+    NotFoundError, FormatError, StoreError."""
     own = files.snapshot(snapshot)
     info, parent = next((found.info, found.parent) for found in files.ancestors(snapshot))
     changed, before = _changed(files, snapshot, parent)
-    _, tips = read_refs(files, Findings())
-    refs = tuple(ref for ref, tip in tips if tip == snapshot)
+    refs = tuple(ref for ref, tip in _tips(files, name) if tip == snapshot)
     listed, previous = files.referenced([snapshot]), None if before is None else files.referenced([before])
     manifests = without(
         join([id_column(listed.manifests)]), join([] if previous is None else [id_column(previous.manifests)])
@@ -60,6 +61,18 @@ def show_commit(files: RepositoryFormat, snapshot: ObjectId) -> ShownCommit:
         changed,
         emit_time(own.metadata.written_at),
     )
+
+
+def _tips(files: RepositoryFormat, name: str) -> Iterable[tuple[str, ObjectId]]:
+    if files.store.capabilities.listable:
+        return read_refs(files, Findings())[1]
+    tagged, found = files.tag(name), set[tuple[str, ObjectId]]()
+    for branch in (MAIN, name):
+        with suppress(*UNREADABLE):
+            tip = files.read_tip(branch)
+            if tip is not None and not tip.deleted:
+                found.add((f"branch {branch}", tip.snapshot))
+    return sorted(found) if tagged is None else [*sorted(found), (f"tag {name}", tagged)]
 
 
 def _changed(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
@@ -41,3 +42,19 @@ def test_inspections_print_tables_and_json(tmp_path: Path, capsys: pytest.Captur
         "/g/a",
     ]
     assert main(["repo", "show", location, "nothing"]) != 0
+
+
+def test_a_commit_on_a_web_server_is_shown_with_the_names_that_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], web_server: WebServer
+) -> None:
+    location = filled_repository(tmp_path)
+    repo = frazil.Repository.open(location)
+    repo.create_tag("v1", "main")
+    repo.create_branch("dev", "main")
+    with web_server(tmp_path) as url:
+        for name, refs in (("v1", "main, tag v1"), ("dev", "dev, branch main"), (repo.lookup("v1"), "main")):
+            shown = output_of(capsys, "show", f"{url}/sea.repo", name)
+            assert shown.splitlines()[0] == f"commit {repo.lookup('v1')} (branch {refs})"
+            assert shown.splitlines()[1:] == output_of(capsys, "show", location, name).splitlines()[1:]
+        assert main(["repo", "show", f"{url}/sea.repo", next(Path(location, "chunks").iterdir()).name]) == 1
+        assert "which web servers do not give" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.external_data import data
+from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
@@ -57,6 +58,21 @@ def test_log(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None
         "Repository initialized",
     ]
     assert lines[0].split()[1] == f"{commits[0].written_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_log_on_a_web_server_names_main_and_the_reference(
+    repo: frazil.Repository, capfd: pytest.CaptureFixture[str], web_server: WebServer
+) -> None:
+    with web_server(Path()) as url:
+        for reference, names in (("", "(main) "), ("@main", "(main) "), ("@dev", "(dev) "), ("@v1", "(tag v1) ")):
+            lines = output_of(["repo", "log", f"sea.repo{reference}"], capfd).replace("(old, tag v1)", "(tag v1)")
+            log = output_of(["repo", "log", f"{url}/sea.repo{reference}"], capfd)
+            assert log.splitlines()[0] == lines.splitlines()[0]
+            assert names in log
+            assert [line.split()[0] for line in log.splitlines()] == [line.split()[0] for line in lines.splitlines()]
+        for command in (["log", "--graph"], ["branch"], ["tag"], ["verify"], ["stats"]):
+            assert main(["repo", *command, f"{url}/sea.repo"]) == 1
+            assert "a list of keys, which web servers do not give" in capfd.readouterr().err
 
 
 def test_log_of_a_reference(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import frazil
+from frazil.api.references import split_reference
 from frazil.base.record import Record
 from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
@@ -17,6 +18,7 @@ from frazil.cli.graph import draw, in_order
 from frazil.cli.output import print_json, print_text
 from frazil.errors import DataError, MetadataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, as_json
+from frazil.stores.locations import resolve
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit
@@ -44,7 +46,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     repo, reference = open_reference(options.location)
-    names = _names(repo)
+    start = MAIN if reference is None else reference
+    if options.graph or _lists(options.location):
+        names = _names(repo, repo.tags, repo.branches)
+    else:  # names cannot be found on a web server
+        names = _names(repo, [start], {MAIN, start})
     if options.graph:
         commits = _every_commit(repo, [*names, *([] if reference is None else [repo.lookup(reference)])])
         parents = {key: _parent(commit, commits) for key, commit in commits.items()}
@@ -54,7 +60,7 @@ def run(options: Namespace) -> None:
             return
         found: Iterable[tuple[str, Commit]] = [(key, commits[key]) for key in order]
     else:
-        found = ((_file_id(repo, commit), commit) for commit in repo.history(MAIN if reference is None else reference))
+        found = ((_file_id(repo, commit), commit) for commit in repo.history(start))
     if options.json:
         commits_and_next = list(islice(found, None if options.number is None else options.number + 1))
         ids = {commit.id: key for key, commit in commits_and_next}  # includes the parent of the last commit shown
@@ -65,15 +71,20 @@ def run(options: Namespace) -> None:
         print_text(_commit_text(key, commit, names.get(key, Names())))
 
 
-def _names(repo: frazil.Repository) -> dict[str, Names]:
-    """The branches and tags of each snapshot; those that cannot be read are left out."""
+def _lists(location: str) -> bool:
+    named = split_reference(location)
+    return resolve(location if named is None else named.repository)[0].capabilities.listable
+
+
+def _names(repo: frazil.Repository, tags: Iterable[str], branches: Iterable[str]) -> dict[str, Names]:
+    """Some branches and tags of each snapshot; those that cannot be read are left out."""
     found: dict[str, Names] = {}
-    for tag in repo.tags:
+    for tag in tags:
         with suppress(DataError, NotFoundError):
             key = repo.lookup_tag(tag)
             old = found.get(key, Names())
             found[key] = old._replace(tags=(*old.tags, tag))
-    for branch in sorted(repo.branches, key=lambda name: (name != MAIN, name)):
+    for branch in sorted(branches, key=lambda name: (name != MAIN, name)):
         with suppress(DataError, NotFoundError):
             key = repo.lookup_branch(branch)
             old = found.get(key, Names())
