@@ -215,7 +215,10 @@ class DataError(FrazilError):
 
 
 class ChunkDecodeError(DataError):
-    """A chunk that its codecs cannot decode, or that decodes to another size than its shape requires."""
+    """A chunk that its codecs cannot decode, or that decodes to another size than its shape requires. `codec_failed`: a codec in Python ended with an exception
+    that says nothing about the bytes, which may be intact."""
+
+    codec_failed: bool = False
 
 
 class ChecksumError(DataError):

@@ -78,7 +78,7 @@ def test_zfp_behind_a_header(codec: NumcodecsZfpy) -> None:
     for at in range(len(data)):
         damaged = bytearray(data)
         damaged[at] ^= 0xFF
-        with suppress(ValueError, ChunkDecodeError) if at < 20 else nullcontext():  # in the header
+        with suppress(ChunkDecodeError) if at < 20 else nullcontext():  # in the header
             assert codec.decode(bytes(damaged), spec).shape == (9, 10)
 
 

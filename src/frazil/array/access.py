@@ -21,7 +21,7 @@ from frazil.base.record import Record
 from frazil.base.retry import READS
 from frazil.base.weak_references import renew_after_fork
 from frazil.codecs.chain.compiled_chain import Chain
-from frazil.codecs.codec import Refusal, cause_of
+from frazil.codecs.codec import Refusal, caused
 from frazil.codecs.sharding.shard import Level, index_error
 from frazil.errors import (
     ChecksumError,
@@ -196,12 +196,11 @@ def failure(
                 hint="use fewer threads or fewer bytes_in_flight (frazil.Runtime), or smaller chunks",
             )
         return unreadable(int(number), key=key, path=path, chunk=chunk, message="a chunk could not be read")
-    error = _ERRORS.get(code, ChunkDecodeError)(
-        f"a chunk could not be decoded: {text}",
-        key=key,
-        path=path,
-        chunk=chunk,
-        hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk again repairs it",
+    message = f"a chunk could not be decoded: {text}"
+    error = caused(_ERRORS.get(code, ChunkDecodeError)(message, key=key, path=path, chunk=chunk), text)
+    error.hint = (
+        "its stored bytes are damaged, or its metadata is of another array; writing the whole chunk again repairs it"
     )
-    error.__cause__ = cause_of(text)
+    if isinstance(error, ChunkDecodeError) and error.codec_failed:
+        error.hint = "the stored bytes may be intact: the exception of the codec says what is wrong with it"
     return error

@@ -7,14 +7,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.base.arrays import Values
 from frazil.base.record import Record
-from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
+from frazil.errors import (
+    ChecksumError,
+    ChunkDecodeError,
+    DataError,
+    FrazilError,
+    InvalidInputError,
+    MetadataError,
+    shown,
+)
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from frazil.metadata.types.heap import Heap
 
 Array: TypeAlias = "Values"
+Failed = TypeVar("Failed", bound=FrazilError)
 NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
 
 
@@ -232,13 +241,23 @@ class Refusal(str):
         return self
 
 
-def cause_of(text: str) -> BaseException | None:
-    """The exception of the user's codec, if a failure came from there. Raises a MemoryError, as such data are not wrong."""
-    if not isinstance(text, Refusal):
-        return None
-    if isinstance(text.error, MemoryError):
-        raise text.error
-    return text.error.__cause__
+def caused(error: Failed, text: str) -> Failed:
+    """An error with what is known of it, if a failure came from a user's codec. Raises a MemoryError, as such data are not wrong."""
+    if isinstance(text, Refusal):
+        if isinstance(text.error, MemoryError):
+            raise text.error
+        error.__cause__ = text.error.__cause__
+        if isinstance(error, ChunkDecodeError):
+            error.codec_failed = getattr(text.error, "codec_failed", not isinstance(text.error, DataError))
+    return error
+
+
+def failed_codec(text: str, refusal: type[FrazilError]) -> FrazilError:
+    """The error for a codec that failed for a reason of its own: only an error of its decoding that is a DataError says that the bytes are wrong."""
+    error = refusal(text)
+    if isinstance(error, ChunkDecodeError):
+        error.codec_failed = True
+    return error
 
 
 def codec_call(codec: Codec, path: str) -> ExtensionCall:
@@ -280,7 +299,7 @@ def running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
     except (FrazilError, MemoryError):
         raise
     except Exception as error:
-        raise refusal(f"codec {name}: {type(error).__name__}: {error}") from error
+        raise failed_codec(f"codec {name}: {type(error).__name__}: {error}", refusal) from error
 
 
 def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
@@ -301,7 +320,7 @@ def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
 def as_bytes(result: object, name: str, refusal: type[FrazilError]) -> bytes:
     """The output of a user's codec, checked to be bytes."""
     if not isinstance(result, bytes | bytearray | memoryview):
-        raise refusal(f"codec {name} made {type(result).__name__} instead of bytes")
+        raise failed_codec(f"codec {name} made {type(result).__name__} instead of bytes", refusal)
     return bytes(result)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array, with_limit
 from frazil.base.record import Record
-from frazil.errors import AccessError, DataError, FrazilError, InvalidInputError, StoreError
+from frazil.errors import AccessError, ChunkDecodeError, DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.format import RepositoryFormat
@@ -226,7 +226,7 @@ class _Decoding:
             self._read(of, chunks[middle:])
         except StoreError:  # the chunk may be intact
             raise
-        except FrazilError as error:  # of the array, or too little memory: the chunks may be intact
+        except (FrazilError, MemoryError) as error:  # of the array, or too little memory: the chunks may be intact
             self._add_once(error, of.subject)
 
     def _add_unreadable(self, error: FrazilError, of: _Decoded, chunk: Columns) -> None:
@@ -239,13 +239,16 @@ class _Decoding:
         else:
             self.found.add(_kind_of(error), error.message, of.subject, error.key, chunk)
 
-    def _add_once(self, error: FrazilError, subject: Subject) -> None:
+    def _add_once(self, error: FrazilError | MemoryError, subject: Subject) -> None:
         """Adds the problem of an array or its manifests, unless it was added before. Without chunks: a repair gives up none."""
-        if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
-            self.found.add(_kind_of(error), error.message, subject, error.key)
+        text, key = (error.message, error.key) if isinstance(error, FrazilError) else (f"MemoryError: {error}", None)
+        if not any(text == problem.text and problem.path == subject.path for problem in self.found.problems):
+            self.found.add(_kind_of(error), text, subject, key)
 
 
-def _kind_of(error: FrazilError) -> Kind:
+def _kind_of(error: FrazilError | MemoryError) -> Kind:
+    if isinstance(error, ChunkDecodeError) and error.codec_failed:
+        return "codec"
     return "access" if isinstance(error, AccessError) else "decode"
 
 

@@ -227,7 +227,10 @@ class NumcodecsZfpy(ArrayToBytes):
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         zfpy = required("zfpy", self.name, "zfp")
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
-        header = zfpy.header(padded)
+        try:
+            header = zfpy.header(padded)
+        except ValueError as error:
+            raise ChunkDecodeError(f"codec {self.name}: {error}") from error
         found = tuple(header[name] for name in ("nw", "nz", "ny", "nx") if header[name])
         if found != (spec.shape or (1,)) or header["type"] != spec.dtype:
             raise ChunkDecodeError(f"codec {self.name}: {header['type']} {found}, not {spec.dtype} {spec.shape}")

@@ -12,7 +12,17 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.codec import Array, ArrayToArray, BytesToBytes, ChunkSpec, as_bytes, run_decode, run_encode, running
+from frazil.codecs.codec import (
+    Array,
+    ArrayToArray,
+    BytesToBytes,
+    ChunkSpec,
+    as_bytes,
+    failed_codec,
+    run_decode,
+    run_encode,
+    running,
+)
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -86,6 +96,6 @@ class PythonChain(Record):
 
 def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:
     if not isinstance(array, np.ndarray):
-        raise refusal(f"codec {name} made {type(array).__name__} instead of an array")
+        raise failed_codec(f"codec {name} made {type(array).__name__} instead of an array", refusal)
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")

@@ -14,7 +14,7 @@ from frazil import _kernel
 from frazil.base.arrays import Columns, Octets
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal, cause_of
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, Refusal
 from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def read_index(level: Level, data: bytes, size: int) -> Columns:
 def index_error(code: int, text: str, key: str | None = None) -> FrazilError:
     """The error for a failure of an index. Raises the MemoryError of a codec."""
     if isinstance(text, Refusal):
-        cause_of(text)
-        assert isinstance(text.error, FrazilError), "cause_of"
+        if isinstance(text.error, MemoryError):
+            raise text.error
         text.error.key = key
         return text.error
     kind = ChecksumError if code == _kernel.FAILED_INDEX_CHECKSUM else FormatError

@@ -12,7 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.base.arrays import Columns
 from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, decode_chunks, encode_chunks
-from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
+from frazil.codecs.codec import Array, ChunkSpec, caused, run_decode, run_encode
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
@@ -64,7 +64,7 @@ def _encode(levels: Sequence[Level], inner_chunk: InnerChunk, array: Array) -> b
         groups = np.array([0, chunks.count], np.int64)
         buffers, rows, failures = encode_chunks(inner_chunk, array, chunks, None, groups, 1)
         if failures:
-            raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}") from cause_of(failures[0][2])
+            raise caused(InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}"), failures[0][2])
         views = [memoryview(buffer) for buffer in buffers]
         values = [bytes(views[-1 - blob][at : at + n]) if n >= 0 else None for blob, at, n in rows.tolist()]
         numbers = chunks.numbers([1] * array.ndim, level.counts, level.strides)
@@ -103,7 +103,7 @@ def _decode(levels: Sequence[Level], inner_chunk: InnerChunk, data: bytes, spec:
     rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
     rows[:, 1:] = np.maximum(table[numbers], 0)
     for i, code, text in decode_chunks(inner_chunk, None, [data], rows, None, chunks, out, 1):
-        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[i]} of a shard: {text}") from cause_of(text)
+        raise caused(_ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[i]} of a shard: {text}"), text)
     return out
 
 

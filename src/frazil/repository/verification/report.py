@@ -29,6 +29,7 @@ Kind: TypeAlias = Literal[
     "copy",
     "collection",
     "decode",
+    "codec",
     "access",
 ]
 
@@ -50,8 +51,9 @@ class Problem(Record):
               missing or invalid; "snapshot", "node", "attributes", "manifest": it is missing or invalid; "list": a snapshot does not list a file that its nodes
               refer to; "reference": it is outside of the grid of its array, or where readers do not look; "misplaced": references belong to another array;
               "missing": the chunk file does not exist; "range": it is shorter than the reference; "digest": its bytes are not those that were written;
-              "virtual": a file elsewhere is missing, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this location is not
-              complete; "collection": a file of the garbage collection cannot be read; "access": a file exists, but this process cannot read it
+              "virtual": a file elsewhere is missing, too short, or has changed; "decode": the chunk cannot be read; "codec": it was not checked, as a codec in
+              Python failed with an exception of its own; "copy": a copy to this location is not complete; "collection": a file of the garbage collection cannot
+              be read; "access": a file exists, but this process cannot read it
     text      what is wrong
     ref       "branch main" or "tag v1": the first that leads to it;  snapshot: the id of the snapshot;  path: of the node. "": none
     key       of the stored object, or None
