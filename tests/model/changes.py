@@ -87,6 +87,14 @@ def shift_edges(log: Log, base: State, state: State) -> None:
             log.edges[node.uid] |= chunks_of([(len(old), len(node.values)), *rest], node.chunk)
 
 
+def is_at(act: Act, path: str) -> bool:
+    """Whether a change is one of the node at a path, or puts a node below it."""
+    if act.path == path or (act.name == "swap" and act.to == path):
+        return True
+    put = {"array": act.path, "group": act.path, "move": act.to}.get(act.name, "")
+    return path != "" and put.startswith(f"{path}/")
+
+
 def may_conflict(ours: Log, theirs: Log) -> bool:
     """Whether two sides touched the same thing, or places of which one is above the other."""
     for path in ours.paths:
@@ -134,3 +142,21 @@ def without_idle(log: Log, base: State, state: State) -> Log:
 def _chunk(node: Node, chunk: Chunk) -> np.ndarray:
     assert node.values is not None
     return node.values[tuple(slice(at * step, (at + 1) * step) for at, step in zip(chunk, node.chunk, strict=True))]
+
+
+def state_of(
+    found: dict[str, tuple[np.ndarray | None, dict[str, object]]], theirs: State, ours: State, first: str
+) -> State:
+    """The observed nodes as a state: each node is one that a side has there, and has the observed kind."""
+    state = dict[str, Node]()
+    for path, (values, attributes) in found.items():
+        sides = [ours, theirs] if first == "ours" else [theirs, ours]
+        there = [side[path] for side in sides if path in side and (side[path].values is None) == (values is None)]
+        fits = [node for node in there if values is None or np.array_equal(values, node.values)]
+        taken = {node.uid for node in state.values()}
+        nodes = [node for node in (*fits, *there) if node.uid not in taken]
+        node = (
+            nodes[0] if nodes else Node(("solved", len(state)), values, (1,) * (0 if values is None else values.ndim))
+        )
+        state[path] = node._replace(values=values, attributes=attributes)
+    return state

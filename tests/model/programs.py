@@ -29,6 +29,16 @@ STEPS = {  # kinds of steps, and their weights
     "tag": 1,
     "travel": 1,  # to a snapshot, by its time
 }
+MEETINGS = (  # kinds of changes that conflict if two sessions make them at one place, and the place: a node, and what is below it
+    (("resize", "resize", "append", "unappend"), ("a/a", "b", "c")),
+    (("move", "move", "swap"), ("a/a", "a/b", "b")),
+    (("remove", "array", "group", "move"), ("a",)),
+    (("swap", "array", "group", "move"), ("a",)),
+    (("remove", "array", "write", "resize"), ("a/a", "a/b", "b")),
+    (("array", "group", "array"), ("a/c", "b/a", "b/c")),
+    (("attribute",), ("", "a", "b")),
+)
+SAME_PLACE = 64  # seeds of steps that meet
 LENGTHS = range(8, 26)
 SESSIONS = 4
 
@@ -63,11 +73,14 @@ def _races(random: Random, count: int, without: Sequence[str]) -> list[Step]:
     ]
     steps = []
     for _ in range(random.choice((2, 3, 4))):
-        order = random.sample(range(count), count)
+        order, place = random.sample(range(count), count), random.randrange(2**20) * SAME_PLACE
+        meets = "meet" not in without and random.random() < 0.6
         for session in order:
-            steps += [
-                Step(random.choice(kinds), session, random.randrange(2**32)) for _ in range(random.choice((1, 2, 3)))
-            ]
+            if meets:
+                changes = [("meet", place + random.randrange(SAME_PLACE)) for _ in range(random.choice((1, 2)))]
+            else:
+                changes = [(random.choice(kinds), random.randrange(2**32)) for _ in range(random.choice((1, 2, 3)))]
+            steps += [Step(kind, session, seed) for kind, seed in changes]
         for session in order:
             last = random.choice(("commit", "commit", "rebase", "interrupt"))
             steps += [Step(kind, session, random.randrange(2**32)) for kind in (last, "commit") if kind not in without]

@@ -20,12 +20,13 @@ from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
 from frazil.testing.simulation.merged_changes import Side, lost, merged, paths_of
 from frazil.testing.simulation.plan import ACTS
-from tests.model.changes import Log, log_of, may_conflict, shift_edges, without_idle
+from tests.model.changes import Log, is_at, log_of, may_conflict, shift_edges, state_of, without_idle
 from tests.model.inspections import Commit, Looking
 from tests.model.interrupting_store import INTERRUPTS, InterruptingStore
-from tests.model.programs import Step
+from tests.model.programs import MEETINGS, SAME_PLACE, Step
 
 _ON_DISK = 0.05  # of the runs
+_TRIES = 60  # draws of a change at a place
 FIRST = (("a/a", "inline", 3), ("a/b", "filed", 3), ("b", "inline", 5), ("c", "sharded", 2))
 
 
@@ -200,15 +201,29 @@ class Run(Looking):
 
     def _act(self, one: Open, random: Random, token: str) -> None:
         act = self._chosen(random, one.side)
-        if act is None:
-            return
+        if act is not None and self._change(one, act, token) and act.path in one.side.state and random.random() < 0.5:
+            node = one.side.state[act.path]
+            if node.values is not None:
+                one.handles[node.uid] = one.session.root[act.path]  # type: ignore[assignment]
+
+    def _change(self, one: Open, act: Act, token: str) -> bool:
+        """Whether it was done."""
         self.trace.append(f"  {act}")
-        if self._guarded(lambda: act_on(one.session.root, act)):
-            self._did(one, act, one.side.after(act, token, 0))
-            if act.path in one.side.state and random.random() < 0.5:
-                node = one.side.state[act.path]
-                if node.values is not None:
-                    one.handles[node.uid] = one.session.root[act.path]  # type: ignore[assignment]
+        if not self._guarded(lambda: act_on(one.session.root, act)):
+            return False
+        self._did(one, act, one.side.after(act, token, 0))
+        return True
+
+    def _meet(self, one: Open, random: Random, token: str) -> None:
+        """A change at a place that it has in common with the steps of other sessions whose seeds are near."""
+        place = Random(int(token) // SAME_PLACE)
+        names, paths = place.choice(MEETINGS)
+        at, present = place.choice(paths), shapes(one.side.state)
+        for _ in range(_TRIES):
+            act = choose(random, [random.choice(names)], present)
+            if act is not None and is_at(act, at):
+                self._change(one, act, token)
+                return
 
     def _handle(self, one: Open, random: Random, token: str) -> None:
         """An operation by a handle that was opened before. If the array has moved since, it may be refused; if it is gone, nothing may happen."""
@@ -409,7 +424,7 @@ class Run(Looking):
         gone = [*lost(one.side.base, one.side.state, tip, found, set() if name == "ours" else spared)]
         gone += lost(one.side.base, tip, one.side.state, found, set() if name == "theirs" else spared)
         assert not gone, f"{name!r} was answered, and {gone[0]}"
-        self._adopt(one, _state_of(found, tip, one.side.state, first=name))
+        self._adopt(one, state_of(found, tip, one.side.state, first=name))
 
     def _commit(self, one: Open, random: Random, token: str) -> None:
         self.made += 1
@@ -480,21 +495,3 @@ class Run(Looking):
 
     def _look(self, one: Open, _: Random, __: str) -> None:
         self._compare(one)
-
-
-def _state_of(
-    found: dict[str, tuple[np.ndarray | None, dict[str, object]]], theirs: State, ours: State, first: str
-) -> State:
-    """The observed nodes as a state: each node is one that a side has there, and has the observed kind."""
-    state = dict[str, Node]()
-    for path, (values, attributes) in found.items():
-        sides = [ours, theirs] if first == "ours" else [theirs, ours]
-        there = [side[path] for side in sides if path in side and (side[path].values is None) == (values is None)]
-        fits = [node for node in there if values is None or np.array_equal(values, node.values)]
-        taken = {node.uid for node in state.values()}
-        nodes = [node for node in (*fits, *there) if node.uid not in taken]
-        node = (
-            nodes[0] if nodes else Node(("solved", len(state)), values, (1,) * (0 if values is None else values.ndim))
-        )
-        state[path] = node._replace(values=values, attributes=attributes)
-    return state
