@@ -132,6 +132,15 @@ def _replace_by_sibling(path: Path, rng: Random) -> None:
         path.write_bytes(others[int(rng.integers(len(others)))].read_bytes())
 
 
+def _replace_by_foreign(path: Path) -> None:
+    """By a file of the same kind of another repository, which was built in the same way."""
+    case = next(one for one in path.parents if one.name == "case")
+    folder = case.with_name("other") / path.relative_to(case).parent
+    others = sorted(folder.iterdir()) if folder.exists() else []
+    if others:
+        path.write_bytes(others[-1].read_bytes())
+
+
 def _folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -159,6 +168,7 @@ DAMAGES: Final[dict[str, Callable[[Path, Random], object]]] = {
     "zeros": lambda path, _: path.write_bytes(bytes(path.stat().st_size)),
     "flipped": _flip,
     "replaced": _replace_by_sibling,
+    "foreign": lambda path, _: _replace_by_foreign(path),
     "folder": lambda path, _: _folder(path),
     "link": lambda path, _: _link(path, dangling=False),
     "dangling link": lambda path, _: _link(path, dangling=True),
@@ -201,7 +211,21 @@ def _repair(**options: bool) -> Callable[[frazil.Repository, Path], object]:
     return lambda repo, _: repo.repair(**options)  # type: ignore[arg-type] # flags
 
 
+def _read(repo: frazil.Repository, _: Path) -> dict[str, Content]:
+    """The content of all tips that can be read, by the id of the snapshot; the others raise an error that says what is wrong."""
+    found, errors = dict[str, Content](), list[FrazilError]()
+    for name in (*repo.branches, *repo.tags):
+        try:
+            tip = repo.lookup(name)
+            found[tip] = content(repo, tip)
+        except FrazilError as error:
+            errors.append(error)
+    assert all(error.key or error.path for error in errors), errors
+    return found
+
+
 READS: Final[dict[str, Callable[[frazil.Repository, Path], object]]] = {
+    "read": _read,
     "verify": lambda repo, _: repo.verify(decode=True),
     "history": lambda repo, _: [list(repo.history(name)) for name in repo.branches + repo.tags],
     "diff": lambda repo, _: repo.diff("v1", "main"),
@@ -240,11 +264,14 @@ MOVES: Final = (
     "repair all",
 )  # branches may go back, or their histories may end after the former tip
 COPIES: Final = ("commit", "commit dev", "fork")
+SEEN: Final = ("removed", "emptied", "truncated", "folder", "foreign")  # by readers, who compare no digests
+UNSEEN: Final = ("attributes", "chunks", "manifests")  # files that another one can replace, unless digests are compared
 NO_TRACE: Final = (
     "removed",
     "renamed",
     "duplicate",
     "replaced",
+    "foreign",
 )  # of a branch file: as if the branch was reset, or never there
 
 # --- one case ---------------------------------------------------------------------------------------------------------------------------
@@ -261,7 +288,10 @@ def check(template: Template, name: str, damage: str, operation: str, seed: int)
     DAMAGES[damage](path, np.random.default_rng(seed))
     before, error = tree(case), None
     try:
-        OPERATIONS[operation](frazil.Repository.open(case, durable=False), case)
+        result = OPERATIONS[operation](frazil.Repository.open(case, durable=False), case)
+        if operation == "read" and damage in SEEN and (damage != "foreign" or not name.startswith(UNSEEN)):
+            assert isinstance(result, dict)
+            assert all(template.contents[tip] == found for tip, found in result.items())
     except FrazilError as raised:
         error = raised
     after = tree(case)
@@ -313,6 +343,15 @@ def cases(template: Template, seed: int) -> Iterator[tuple[str, str, str, int]]:
         names = template.files[kinds[int(rng.integers(len(kinds)))]]
         name, damage = names[int(rng.integers(len(names)))], damages[int(rng.integers(len(damages)))]
         yield name, damage, operations[int(rng.integers(len(operations)))], int(rng.integers(2**31))
+
+
+def matrix(template: Template) -> Iterator[tuple[str, str, str, int]]:
+    """Each kind of file with each kind of damage; the operations in turns, in another order for each kind."""
+    for row, names in enumerate(template.files.values()):
+        for column, damage in enumerate(("removed", "emptied", "truncated", "flipped", "foreign", "folder")):
+            number = row * 7 + column
+            yield names[-1 - number % len(names)], damage, list(OPERATIONS)[number % len(OPERATIONS)], number
+            yield names[-1], damage, "read", number
 
 
 def main(seconds: float, seed: int) -> int:
