@@ -85,6 +85,18 @@ def test_a_sound_repository_has_no_problems(create: Create) -> None:
     assert repo.verify().decoded is None
 
 
+def test_lost_commits_are_among_the_orphans() -> None:
+    store, repo = filled(frazil.Repository.create)
+    with repo.transaction(message="later") as root:
+        root.attrs["later"] = True
+    tip, text = repo.lookup("main"), "they are among these snapshots"
+    assert text not in str(repo.verify())
+    store.erase(sorted(store.list_prefix("refs/branch.main/"))[1])  # the newest, behind the file for the alpha library
+    found = frazil.Repository.open(store).verify()
+    assert found.orphan_ids["snapshots"] == (tip,)
+    assert text in str(found)
+
+
 def test_chunks_are_decoded_within_the_budget() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store, runtime=frazil.Runtime(bytes_in_flight=1600))

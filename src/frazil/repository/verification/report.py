@@ -140,6 +140,8 @@ class Verification(Record):
         if self.orphans:
             orphans = ", ".join(counted(count, kind[:-1]) for kind, count in self.orphans.items() if count)
             lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
+            if self.orphans.get("snapshots"):  # nothing else shows it, unless a collection has recorded the tip
+                lines.append("if a branch has lost commits, they are among these snapshots, which --orphans lists")
         if self.decoded is not None:
             lines.append(f"decoded: {counted(self.decoded, 'chunk')} of the tips")
         return "\n".join([*lines, f"problems: {len(self.problems)}" if self.problems else "sound"])
