@@ -17,6 +17,17 @@ from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE as _FILL
 from frazil.metadata.v3.fill_attribute import encode_fill
 
 _MISSING: Final = "missing_value"
+_DEFAULTS: Final = {
+    "i1": -127, "i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2,
+    "u1": 2**8 - 1, "u2": 2**16 - 1, "u4": 2**32 - 1, "u8": 2**64 - 2,
+    "f4": float.fromhex("0x1.ep+122"), "f8": float.fromhex("0x1.ep+122"),
+}  # fmt: skip
+
+
+def default_fill(dtype: np.dtype[np.generic]) -> np.generic:
+    """The fill value that netCDF has for elements of a dtype, for variables that define none; 0 for types that netCDF does not have."""
+    element: np.generic = np.zeros(1, dtype)[0]
+    return np.array([_DEFAULTS.get(dtype.str[1:], element)]).astype(dtype)[0] if dtype.kind in "iuf" else element
 
 
 def set_missing_values(

@@ -435,6 +435,33 @@ def test_a_fill_value_that_differs_from_what_was_never_written(tmp_path: Path) -
     assert whole.fill_value == -1 and whole.attributes == {"_FillValue": -1}
 
 
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
+def test_variables_without_fill_values_are_filled_to_the_end_of_their_dimension(dtype: str, tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("time", None)
+        file.createVariable("time", "i4", ("time",))[:9] = 1
+        file.createVariable("text", str, ("time",), fill_value=False)[:2] = np.array(["a", "b"], object)
+        for name, end in {"within": 2, "whole": 4}.items():
+            for compressed in (False, True):
+                variable = file.createVariable(
+                    f"{name}{compressed:d}", dtype, ("time",), fill_value=False, chunksizes=(4,), zlib=compressed
+                )
+                variable[:end] = 7
+    with h5py.File(tmp_path / "a.nc", "a") as file:  # the fill value of HDF5, of which netCDF knows nothing
+        for name, stored in {"zeros": slice(0, 2), "sparse": slice(4, 8)}.items():
+            dataset = file.create_dataset(name, (8,), dtype, maxshape=(None,), chunks=(4,))
+            dataset[stored] = 7
+            dataset.dims[0].attach_scale(file["time"])
+            dataset.attrs["_Netcdf4Coordinates"] = np.zeros(1, "i4")
+    frazil.import_file(tmp_path / "a.nc", tmp_path / "a.zarr")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        file.set_auto_mask(False)
+        for name, variable in file.variables.items():
+            np.testing.assert_array_equal(frazil.open_array(tmp_path / "a.zarr", path=name)[...], variable[...], name)
+    virtual = {array.path for array in scan_file(tmp_path / "a.nc").arrays if array.library is None}
+    assert virtual == {"time", "whole0", "whole1"}
+
+
 def test_a_mask_of_the_world() -> None:
     path = data("basin_mask.nc")
     scanned = scan_file(path)

@@ -29,7 +29,7 @@ from frazil.integrations.files.hdf5.types import (
     load_h5py,
     padding_of,
 )
-from frazil.integrations.files.missing_values import set_missing_values
+from frazil.integrations.files.missing_values import default_fill, set_missing_values
 from frazil.integrations.files.scanned import (
     ChunkColumns,
     Library,
@@ -214,7 +214,7 @@ class _Scan:
         if properties.get_external_count():
             raise InvalidInputError("its data is in other files (external storage)")
         attributes = self._attributes(path, dataset)
-        own_fill = _fill_value(dataset, dtype)
+        own_fill = _fill_value(self.h5py, dataset, dtype, shape)
         layout, h5d = properties.get_layout(), self.h5py.h5d
         other = self._other_layout(dataset, dtype)
         inline_chunks: InlineChunks = ()
@@ -226,6 +226,7 @@ class _Scan:
             filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
             decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
             reason = decoding if isinstance(decoding, str) else _unfiltered_chunk(stored, chunk_shape, filters)
+            reason = reason or _unfilled_chunk(self.h5py, dataset, shape, len(stored))
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
@@ -361,13 +362,22 @@ def _text_nbytes(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> int:
     return int(most)
 
 
-def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generic:
-    """The value of elements that were never written."""
+def _fill_value(
+    module: ModuleType, dataset: h5py.Dataset, dtype: np.dtype[np.generic], shape: tuple[int, ...]
+) -> np.generic:
+    """The value of elements that were never written, also behind the end of a dataset that has `shape` in netCDF."""
     if dtype == TEXT:
         value = dataset.fillvalue
         return np.str_(text_of(value) if isinstance(value, bytes) else "")
+    if shape != dataset.shape and not _is_filled(module, dataset):
+        return default_fill(dtype)
     fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
     return fill
+
+
+def _is_filled(module: ModuleType, dataset: h5py.Dataset) -> bool:
+    """Whether a dataset has a fill value, in its own properties."""
+    return bool(dataset.id.get_create_plist().fill_value_defined() == module.h5d.FILL_VALUE_USER_DEFINED)
 
 
 def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
@@ -378,6 +388,18 @@ def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...]
             name = filter_name(filters[lacks][0], filters[lacks][3]) if filters else f"filter {lacks}"
             chunk = tuple([start // extent for start, extent in zip(first, chunk_shape, strict=True)])
             return f"its chunk {chunk} was stored without {name}, unlike others"
+    return ""
+
+
+def _unfilled_chunk(module: ModuleType, dataset: h5py.Dataset, shape: tuple[int, ...], stored: int) -> str:
+    """The reason why chunks of a dataset, `stored` of which are in the file, have other values behind its end than netCDF gives, to the end of `shape`; "" if
+    none has."""
+    if _is_filled(module, dataset) and dataset.id.get_create_plist().get_fill_time() != module.h5d.FILL_TIME_NEVER:
+        return ""
+    grown = [axis for axis, extent in enumerate(shape) if extent != dataset.shape[axis]]
+    grid = [-(-extent // chunk) for extent, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
+    if grown and (stored < math.prod(grid) or any(dataset.shape[axis] % dataset.chunks[axis] for axis in grown)):
+        return "it ends before other variables of its dimension, and its chunks are not filled behind its end"
     return ""
 
 

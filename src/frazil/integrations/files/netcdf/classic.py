@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
-from frazil.integrations.files.missing_values import set_missing_values
+from frazil.integrations.files.missing_values import default_fill, set_missing_values
 from frazil.integrations.files.netcdf.header import STREAMING, TYPES, Attribute, Header, Variable, parse_header
 from frazil.integrations.files.scanned import (
     ScannedArray,
@@ -26,14 +26,6 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
 
 _HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # to read at first, and if the header is longer
-
-# default fill values by the number of the type, for variables that define none
-_FLOAT: Final = float.fromhex("0x1.ep+122")
-_FILL: Final = dict(
-    enumerate(
-        (-127, 0, -32767, -(2**31) + 1, _FLOAT, _FLOAT, 2**8 - 1, 2**16 - 1, 2**32 - 1, -(2**63) + 2, 2**64 - 2), 1
-    )
-)
 
 
 def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
@@ -136,7 +128,7 @@ def _scanned(
     attributes = _attributes(others, variable.name, skipped)
     fill = set_missing_values(attributes, declared_fill, dtype, variable.name, skipped)
     if fill is None:
-        fill = np.array([_FILL[variable.type]]).astype(dtype)[0] if dtype.kind != "S" else np.zeros(1, dtype)[0]
+        fill = default_fill(dtype)
     inline_chunks = padded_tails(
         tails,
         math.prod(chunk_shape) * layout.itemsize,
