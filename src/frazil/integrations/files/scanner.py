@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 
 from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
+from frazil.integrations.files.grib.messages import has_message
 from frazil.integrations.files.hdf5.scan_process import GRIB, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
@@ -19,6 +20,7 @@ from frazil.integrations.files.sources.source import TIME_LIMIT, Source, open_fi
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
 from frazil.repository.virtual.prefixes import Prefixes
 
+_HEADING: Final = 2**16  # bytes in which the first message of GRIB begins
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFile]], ...]] = (
     (tuple(MAGIC), scan_netcdf_classic),
@@ -68,15 +70,18 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
         return scan_in_process(file, name, time_limit, GRIB)
     if begin.startswith(JSON):
         return scan_references(file, source, prefixes)
-    if not _is_hdf5(file):
-        raise FormatError(
-            "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",
-            key=name,
-            hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5"
-            if begin.startswith(b"CDF")
-            else "docs/import.md lists the formats",
-        )
-    return scan_in_process(file, name, time_limit)
+    if _is_hdf5(file):
+        return scan_in_process(file, name, time_limit)
+    file.seek(0)
+    if has_message(file.read(_HEADING)):
+        return scan_in_process(file, name, time_limit, GRIB)
+    raise FormatError(
+        "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",
+        key=name,
+        hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5"
+        if begin.startswith(b"CDF")
+        else "docs/import.md lists the formats",
+    )
 
 
 def _report_failure(file: BinaryIO) -> None:

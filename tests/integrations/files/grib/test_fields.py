@@ -123,6 +123,18 @@ def test_bytes_between_messages_are_skipped(tmp_path: Path) -> None:
     assert [array.path for array in scan_file(file).arrays if array.library] == ["t2m"]
 
 
+@pytest.mark.parametrize("prefix", [b"\1\r\r\n123\r\r\nHTXE21 KWBC 010000\r\r\n", bytes(60_000)])
+def test_bytes_before_the_first_message_are_skipped(tmp_path: Path, prefix: bytes) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(prefix + levels(2) + prefix)
+    frazil.import_file(file, tmp_path / "t.repo")
+    root = frazil.open_group(f"{tmp_path}/t.repo@main")
+    check(root, xarray.open_dataset(file, engine="cfgrib", decode_cf=False, indexpath=""))
+    with pytest.raises(FormatError, match="none of NetCDF"):
+        file.write_bytes(prefix + b"a GRIB file")
+        scan_file(file)
+
+
 def together(fields: Sequence[bytes]) -> bytes:
     """One message with the sections of several messages, which share sections 1 to 3 of the first."""
     body = fields[0][16:-4]

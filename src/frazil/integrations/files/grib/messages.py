@@ -30,6 +30,12 @@ class Field(Record):
     number: int = 0
 
 
+def has_message(begin: bytes) -> bool:
+    """Whether the first bytes of a file have the header of a message, behind others: transmitted files have headings before it, which eccodes skips."""
+    at = begin.find(MAGIC)
+    return at >= 0 and begin[at + 7 : at + 8] in (b"\1", b"\2")
+
+
 def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, bytes]]:
     """The messages of a file of `size` bytes with their first bytes, in order. Bytes between messages are skipped, as eccodes does.
 
