@@ -106,9 +106,11 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
                 "bitround",
                 "cast_value",
                 "filters",
+                "morton",
                 "packbits",
                 "reshape",
                 "scale_offset",
+                "zarrs_delta",
             )
         ),
         *(

@@ -28,6 +28,8 @@ from frazil.codecs import (
     Zlib,
     Zstd,
 )
+from frazil.codecs.array_to_array.morton import Morton
+from frazil.codecs.array_to_array.zarrs_delta import ZarrsDelta
 from frazil.codecs.codec import Array, ChunkSpec
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension
@@ -52,6 +54,54 @@ class TestSqueeze(CodecTests):
         yield Squeeze(), SPEC
         yield Squeeze(), chunk_spec("float32", (1, 3, 1))
         yield Squeeze(), chunk_spec("bool", (1, 1))
+
+
+class TestMorton(CodecTests):
+    def make_cases(self) -> Cases:
+        for shape in ((), (1,), (3, 3), (2, 4, 8), (1, 5, 7, 2)):
+            yield Morton(), chunk_spec("uint16", shape)
+        yield Morton(), chunk_spec("complex128", (600, 500))
+
+
+def test_morton_order_as_its_specification_has_it() -> None:
+    spec = chunk_spec("uint8", (3, 3))
+    assert Morton().encode(np.arange(9, dtype="u1").reshape(3, 3), spec).tolist() == [0, 1, 3, 4, 2, 5, 6, 7, 8]
+    spec = chunk_spec("uint8", (2, 4, 8))
+    stored = Morton().encode(np.arange(64, dtype="u1").reshape(2, 4, 8), spec)
+    # from the highest bit: z2, y1, z1, x0, y0, z0
+    at = [
+        stored.tolist().index(np.ravel_multi_index(one, (2, 4, 8)))
+        for one in ((0, 0, 4), (0, 2, 0), (0, 0, 2), (1, 0, 0), (0, 1, 0), (0, 0, 1))
+    ]
+    assert at == [32, 16, 8, 4, 2, 1]
+
+
+def test_morton_order_of_text() -> None:
+    words = np.array([["a", "bb", ""], ["dddd", "é", "f"]], object)
+    array = frazil.create_array(
+        frazil.stores.MemoryStore(), data=words, dtype="string", chunks=(2, 2), codecs=["zarrs.morton", "vlen-utf8"]
+    )
+    assert array[...].tolist() == words.tolist()
+
+
+class TestZarrsDelta(CodecTests):
+    def make_cases(self) -> Cases:
+        for dtype in ("int8", "uint8", "int16", "uint32", "int64", "uint64"):
+            yield ZarrsDelta(), chunk_spec(dtype, (4, 3))
+
+    def test_differences_are_those_of_neighbours_in_c_order(self) -> None:
+        array = np.array([[100, 102], [50, 250]], "u1")
+        spec = chunk_spec("uint8", (2, 2))
+        assert ZarrsDelta().encode(array, spec).tolist() == [[100, 2], [204, 200]]
+        floats = np.array([1, 1.5, -2], "f4")
+        assert ZarrsDelta().encode(floats, chunk_spec("float32", (3,))).tolist() == [1, 0.5, -3.5]
+
+    def test_other_elements_are_refused(self) -> None:
+        for dtype in ("bool", "complex64", "float16", "datetime64[s]", "string"):
+            with pytest.raises(MetadataError, match="integers and floats"):
+                frazil.create_array(
+                    frazil.stores.MemoryStore(), shape=(4,), dtype=dtype, codecs=["zarrs.delta", "bytes"]
+                )
 
 
 class TestPackBits(CodecTests):

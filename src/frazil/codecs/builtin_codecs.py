@@ -33,6 +33,8 @@ LOADED: Final[tuple[type[Codec], ...]] = (
 LATE: Final[dict[str, LateCodec]] = {
     "reshape": LateCodec("frazil.codecs.array_to_array.reshape", "Reshape"),
     "zarrs.squeeze": LateCodec("frazil.codecs.array_to_array.reshape", "Squeeze"),
+    "zarrs.morton": LateCodec("frazil.codecs.array_to_array.morton", "Morton"),
+    "zarrs.delta": LateCodec("frazil.codecs.array_to_array.zarrs_delta", "ZarrsDelta"),
     "bitround": LateCodec("frazil.codecs.array_to_array.bitround", "BitRound"),
     "scale_offset": LateCodec("frazil.codecs.array_to_array.scale_offset", "ScaleOffset"),
     "cast_value": LateCodec("frazil.codecs.array_to_array.cast_value", "CastValue"),
@@ -92,7 +94,7 @@ ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
                     *("vlen-utf8", "vlen-bytes", "vlen-array", "packbits", "zarrs.optional"),
                 ),
             ),
-            ("array_to_array", ("bitround", "zarrs.squeeze")),
+            ("array_to_array", ("bitround", "zarrs.squeeze", "zarrs.morton", "zarrs.delta")),
             ("bytes_to_bytes", ("zarrs.gdeflate", "numcodecs.fletcher32", "numcodecs.bz2")),
         )
         for name in names

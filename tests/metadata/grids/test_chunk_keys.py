@@ -11,11 +11,12 @@ from tests.metadata.refusals import refused
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.extensions import Extension, NamedExtension
-from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
+from frazil.metadata.grids.chunk_keys import DefaultKeys, SuffixedKeys, V2Keys
 from frazil.metadata.registry import CORE_EXTENSIONS
 
 ENCODINGS = [DefaultKeys(), DefaultKeys("."), V2Keys(), V2Keys("/")]
-encodings = st.sampled_from(ENCODINGS)
+SUFFIXED = [SuffixedKeys(".tiff"), SuffixedKeys("0", "."), SuffixedKeys("")]
+encodings = st.sampled_from([*ENCODINGS, *SUFFIXED])
 lengths = st.integers(0, 2**63 - 1) | st.integers(0, 20)
 numbers = lengths | st.sampled_from([2**63, 10**19 - 1, 10**19])
 prefixes = st.sampled_from(["", "a/", "100%/%d/", "{x}/", "line\nbreak/", "é/"])
@@ -35,6 +36,9 @@ prefixes = st.sampled_from(["", "a/", "100%/%d/", "{x}/", "line\nbreak/", "é/"]
         (V2Keys(), (7,), "7"),
         (V2Keys(), (), "0"),
         (V2Keys("/"), (), "0"),
+        (SuffixedKeys(".tiff"), (1, 23, 45), "c/1/23/45.tiff"),
+        (SuffixedKeys(".tiff", "."), (1, 23, 45), "c.1.23.45.tiff"),
+        (SuffixedKeys(".tiff"), (), "c.tiff"),
     ],
 )
 def test_keys_of_the_specification(encoding, coordinates, key):
@@ -140,3 +144,16 @@ def test_bad_encodings_are_refused():
 def test_other_encodings_can_be_registered():
     extensions = CORE_EXTENSIONS.with_chunk_key_encoding(NamedExtension("suffix", lambda extension, path: V2Keys()))
     assert extensions.chunk_key_encoding(Extension("suffix")) == V2Keys()
+
+
+def test_documents_of_suffixed_keys():
+    for keys in SUFFIXED:
+        assert CORE_EXTENSIONS.chunk_key_encoding(keys.extension()) == keys
+    read = CORE_EXTENSIONS.chunk_key_encoding
+    assert read(Extension("zarrs.default_suffix", {"suffix": ".tiff"})) == SuffixedKeys(".tiff")
+    with refused("chunk_key_encoding.configuration.suffix"):
+        read(Extension("zarrs.default_suffix"))
+    with refused("chunk_key_encoding.configuration.suffix"):
+        read(Extension("zarrs.default_suffix", {"suffix": "/x"}))
+    with refused("chunk_key_encoding.configuration.suffix"):
+        read(Extension("zarrs.default_suffix", {"suffix": 1}))

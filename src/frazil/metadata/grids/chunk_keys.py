@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import member
-from frazil.metadata.members import INT64_MAX, Members, refusal
+from frazil.metadata.members import INT64_MAX, Members, check_string, refusal
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
@@ -171,6 +171,32 @@ class V2Keys(SeparatedKeys):
     alone = "0"
 
 
+class SuffixedKeys(Value):
+    """The keys of `default` with a fixed text behind each, such as `c/1/0.tiff`: the encoding `zarrs.default_suffix`."""
+
+    __slots__ = ("keys", "suffix")
+    keys: DefaultKeys
+    suffix: str
+    name: ClassVar[str] = "zarrs.default_suffix"
+
+    def __init__(self, suffix: str, separator: str | None = None) -> None:
+        if not isinstance(suffix, str) or "/" in suffix:
+            raise refusal("chunk_key_encoding.configuration.suffix", 'a string without "/"', suffix)
+        self.keys, self.suffix = DefaultKeys(separator), suffix
+
+    def extension(self) -> Extension:
+        return Extension(self.name, {"separator": self.keys.separator, "suffix": self.suffix})
+
+    def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
+        return self.keys.encode_one(coordinates, prefix) + self.suffix
+
+    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+        return [key + self.suffix for key in self.keys.encode_all(coordinates, prefix)]
+
+    def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        return self.keys.decode(key.removesuffix(self.suffix), ndim) if key.endswith(self.suffix) else None
+
+
 def _read_separator(extension: Extension, path: str) -> str | None:
     members = Members(extension.configuration, member(path, "configuration"))
     separator = members.choice("separator", SEPARATORS) if members.has("separator") else None
@@ -186,5 +212,14 @@ def _read_v2(extension: Extension, path: str) -> ChunkKeyEncoding:
     return V2Keys(_read_separator(extension, path))
 
 
+def _read_suffixed(extension: Extension, path: str) -> ChunkKeyEncoding:
+    members = Members(extension.configuration, member(path, "configuration"))
+    separator = members.choice("separator", SEPARATORS) if members.has("separator") else None
+    suffix = check_string(members.get("suffix"), members.at("suffix"))
+    members.finish()
+    return SuffixedKeys(suffix, separator)
+
+
 DEFAULT = NamedExtension[ChunkKeyEncoding]("default", _read_default)
 V2 = NamedExtension[ChunkKeyEncoding]("v2", _read_v2)
+DEFAULT_SUFFIX = NamedExtension[ChunkKeyEncoding](SuffixedKeys.name, _read_suffixed)

@@ -1,0 +1,53 @@
+"""The codec `zarrs.morton`: the elements of a chunk in one dimension, in Morton order."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import ClassVar, Final
+
+import numpy as np
+
+from frazil.base.arrays import Columns
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+
+_CACHED: Final = 2**18  # elements of the largest chunk whose order is kept
+
+
+class Morton(ArrayToArray):
+    """The bits of coordinates are compared from the highest to the lowest, and among those of one weight in the order of the dimensions."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "zarrs.morton"
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return spec._replace(shape=(prod(spec.shape),))
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        return array.reshape(-1)[_order(spec.shape)]
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        decoded = np.empty(array.size, array.dtype)
+        decoded[_order(spec.shape)] = array.reshape(-1)
+        return decoded.reshape(spec.shape)
+
+
+def _order(shape: tuple[int, ...]) -> Columns:
+    """int64[n]: for each element in Morton order, its position in C order."""
+    return _kept_order(shape) if prod(shape) <= _CACHED else _made_order(shape)
+
+
+def _made_order(shape: tuple[int, ...]) -> Columns:
+    keys = np.zeros((1,) * len(shape), np.int64)
+    widths = [(extent - 1).bit_length() for extent in shape]
+    coordinates = np.ogrid[tuple([slice(extent) for extent in shape])]
+    at = 0
+    for bit in range(max(widths, default=0)):
+        for axis in reversed(range(len(shape))):
+            if bit < widths[axis]:
+                keys = keys | (coordinates[axis] >> bit & 1) << at
+                at += 1
+    return np.argsort(np.broadcast_to(keys, shape).reshape(-1))
+
+
+_kept_order = lru_cache(maxsize=8)(_made_order)
