@@ -5,6 +5,7 @@ nodes.py reads and changes documents, shape/resize.py shrinks and grows arrays, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -26,6 +27,7 @@ from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
 from frazil.base.retry import lacks_files
+from frazil.base.threads import to_its_end
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
@@ -79,17 +81,8 @@ class Array(ZarrArray):
     ConflictError. In a plain store, a write that is running at that moment may still leave chunks."""
 
     __slots__ = (
-        "_documented",
-        "_inner_chunk",
-        "_lengths",
-        "_metadata",
-        "_own",
-        "_location",
-        "_access_set_up",
-        "_renewals",
-        "_single",
-        "_compiled",
-        "_storage",
+        *("_access_set_up", "_compiled", "_documented", "_inner_chunk", "_lengths", "_location", "_metadata", "_own"),
+        *("_renewals", "_single", "_storage"),
     )
 
     _location: NodeLocation
@@ -120,23 +113,13 @@ class Array(ZarrArray):
 
     def _set_up_access(self) -> list[tuple[Access, ForkSafeLock]]:
         """If several threads add one, the first is used."""
-        chain, runtime = self._compiled.chain, self._location.runtime.checked()
+        chain, runtime, lock = self._compiled.chain, self._location.runtime.checked(), ForkSafeLock()
         indexes = remembered_indexes(self._location, self._metadata, chain)
         document = StoredDocument(self._location, self._metadata, self._storage, self._documented)
-        options = self._location.shard_options
+        options, undefined = self._location.shard_options, self._metadata.fill_is_undefined
         variable = variable_elements(self._metadata)
-        undefined = self._metadata.fill_is_undefined
         access = Access(
-            self._location.path,
-            document,
-            self._storage,
-            chain,
-            runtime,
-            indexes,
-            ForkSafeLock(),
-            options,
-            variable,
-            undefined,
+            self._location.path, document, self._storage, chain, runtime, indexes, lock, options, variable, undefined
         )
         self._access_set_up.append((access, ForkSafeLock()))
         return self._access_set_up
@@ -381,8 +364,16 @@ class Array(ZarrArray):
         self._resize(lengths_from_user((shape, *more) if more else shape, "shape", low=0))
 
     def _resize(self, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
-        """As resize. expected: the present shape, or ConflictError; None: any"""
+        """As resize. expected: the present shape, or ConflictError; None: any. If it was larger, an append is undone, and others may append at the old end at
+        once: then the document is written first, where chunks can be cleared after that."""
+
+        def cut_from(old: tuple[int, ...]) -> resize.Cut:
+            access = self._access if self._access.variable is None else self._access.with_heap()
+            return resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, old, lengths)
+
         cleared, cut = None, None
+        if expected is not None and resize.undoes(expected, lengths, self._access.storage):
+            cleared, cut = expected, cut_from(expected)
         found: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
@@ -398,40 +389,54 @@ class Array(ZarrArray):
         with self._access.storage.whole_change():
             while self._change(change, lengths_only=True).shape != lengths:
                 cleared = found[0]  # again if others change the lengths meanwhile
-                access = self._access if self._access.variable is None else self._access.with_heap()
-                cut = resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
+                cut = cut_from(cleared)
                 self._run_change(cut.clear)
             if cut is not None:
                 self._run_change(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
+        If it fails or is interrupted, an array of a plain store gets its lengths again, unless others changed them meanwhile.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError if another array is there now, StoreError."""
         self._location.require_writable()
         new, axis = self._values(data), checked_axis(axis, self.ndim, self.path or "/")
-        old: list[tuple[int, ...]] = []
+        shapes: list[tuple[int, ...]] = []  # before and after
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
-            old[:] = [stored.shape]
+            shapes[:] = [stored.shape]
             return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
 
-        with self._access.storage.whole_change():
-            grown = self._change(change, lengths_only=True)
-            if new.shape[axis]:
-                self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
-            selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
-            # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
-            edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
-            single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-            if single is None or not self._run_change(
-                partial(write_single, self._access, single, edges, new, confirmed=True)
-            ):
-                confirm = self._access.document.confirm_for(basic(selection, grown.shape))
-                access, elements = self._access.elements_of(new)
-                for shaped, plan in self._plans(basic(selection, edges), access):
-                    self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
-        return grown.shape
+        def grow() -> None:
+            shapes.append(self._change(change, lengths_only=True).shape)
+
+        is_plain = self._location.nodes is None
+        try:
+            with self._access.storage.whole_change():
+                to_its_end(grow) if is_plain else grow()
+                self._write_rows(new, axis, shapes[0][axis], shapes[1])
+        except BaseException:
+            if is_plain and len(shapes) > 1:
+                with suppress(FrazilError):
+                    self._resize(shapes[0], expected=shapes[1])
+            raise
+        return shapes[1]
+
+    def _write_rows(self, new: Values, axis: int, old: int, lengths: tuple[int, ...]) -> None:
+        """Writes what was appended along an axis that had the length `old`."""
+        if new.shape[axis]:
+            self._access.storage.extend(axis, old, lengths[axis])
+        selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
+        # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
+        edges = whole_chunks(lengths, self._metadata.chunk_grid)
+        single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
+        if single is None or not self._run_change(
+            partial(write_single, self._access, single, edges, new, confirmed=True)
+        ):
+            confirm = self._access.document.confirm_for(basic(selection, lengths))
+            access, elements = self._access.elements_of(new)
+            for shaped, plan in self._plans(basic(selection, edges), access):
+                self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from types import TracebackType
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
@@ -109,6 +109,15 @@ class Threads:
         for thread in threads:
             if thread.ident is not None:  # it was started
                 thread.join()
+
+
+def to_its_end(work: Callable[[], object]) -> None:
+    """Calls `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
+    if current_thread() is not main_thread():  # no other thread is interrupted
+        work()
+        return
+    with Threads(1, "frazil to its end") as threads:
+        threads.submit(work).result()
 
 
 def _work(calls: Calls) -> None:

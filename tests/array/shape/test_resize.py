@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from frazil.errors import (
     NotFoundError,
     ReadOnlyError,
     SelectionError,
+    StoreError,
 )
 from frazil.stores import MemoryStore
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
@@ -228,3 +231,84 @@ def test_shrinking_while_others_resize(lengths: tuple[int]) -> None:
     array.resize(12)
     kept = min(lengths[0], 5)
     assert frazil.open_array(inner)[...].tolist() == [*range(kept)] + [-1] * (12 - kept)
+
+
+class Interrupting(Meddling):
+    """Interrupts the main thread when the document has been put: inside an append, when the array has grown."""
+
+    __slots__ = ()
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        done = super().put_many(names, pieces, expect)
+        if self.before == "interrupt" and names[0].endswith("zarr.json"):
+            self.before = ""
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return done
+
+
+@pytest.mark.parametrize("length", [1, 3, 9])
+def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: int) -> None:
+    inner = MemoryStore()
+    frazil.create_array(inner, shape=(10,), dtype="i4", chunks=(4,), fill_value=-1)[...] = np.arange(10)
+    array = frazil.open_array(Interrupting(inner, "interrupt"), "r+")
+    with pytest.raises(KeyboardInterrupt):
+        array.append([7] * length)
+    found = frazil.open_array(inner, "r+")
+    assert found[...].tolist() == [*range(10)] == array[...].tolist()
+    array.append([8])
+    assert found.refresh()[...].tolist() == [*range(10), 8]
+
+
+@pytest.mark.parametrize("dtype", ["i4", "string"])
+@pytest.mark.parametrize("theirs", [0, 2])
+@pytest.mark.parametrize("shards", [None, (8,)])
+def test_an_append_that_fails_is_undone_unless_others_have_appended(
+    dtype: str, theirs: int, shards: tuple[int] | None
+) -> None:
+    def those(values: Iterable[int]) -> list[object]:
+        return [str(value) for value in values] if dtype == "string" else list(values)
+
+    inner = MemoryStore()
+    fill = those([-1])[0]
+    array = frazil.create_array(
+        inner,
+        data=np.array(those(range(10)), object if dtype == "string" else dtype),
+        dtype=dtype,
+        chunks=(4,),
+        shards=shards,
+        fill_value=fill,
+    )
+    store = Meddling(inner, "put chunk")
+    meddled = frazil.open_array(store, "r+")
+
+    def fails() -> None:
+        if theirs:
+            array.append(those([55] * theirs))
+        raise StoreError("no space left")
+
+    store.meddle = fails
+    with pytest.raises(StoreError, match="no space left"):
+        meddled.append(those([7] * 9))
+    expected = those(range(10)) + (those([-1] * 9 + [55] * theirs) if theirs else [])
+    assert frazil.open_array(inner)[...].tolist() == expected
+    array.refresh().resize(30)
+    assert array[...].tolist() == expected + those([-1] * (30 - len(expected))), "nothing of it comes back"
+
+
+def test_rows_that_others_append_while_an_append_is_undone_stay() -> None:
+    inner = MemoryStore()
+    other = frazil.create_array(inner, data=np.arange(10, dtype="i4"), chunks=(4,), fill_value=-1)
+    store = Meddling(inner, "put chunk")
+    array = frazil.open_array(store, "r+")
+
+    def fails() -> None:
+        store.before, store.meddle = "list", lambda: other.append([55, 56, 57])
+        raise StoreError("no space left")
+
+    store.meddle = fails
+    with pytest.raises(StoreError, match="no space left"):
+        array.append([7, 7])
+    assert store.before == "", "they did append"
+    assert frazil.open_array(inner)[...].tolist() == [*range(10), 55, 56, 57]

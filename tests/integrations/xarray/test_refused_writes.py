@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +342,24 @@ def test_an_append_that_is_interrupted_while_an_array_grows_is_undone_in_a_sessi
     with pytest.raises(KeyboardInterrupt):
         _rows(4, 6).frazil.write(session, append_dim="t")
     xr.testing.assert_identical(xr.open_dataset(session, engine="frazil"), old)
+
+
+def test_an_append_that_is_interrupted_while_an_array_grows_is_undone_in_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = _rows(0, 4)
+    old.frazil.write(tmp_path / "a")
+    resize = frazil.Array._resize
+
+    def interrupted(array: frazil.Array, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
+        resize(array, lengths, expected)
+        monkeypatch.undo()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    monkeypatch.setattr(frazil.Array, "_resize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _rows(4, 6).frazil.write(tmp_path / "a", append_dim="t")
+    xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)
 
 
 def test_an_append_that_could_not_begin_leaves_the_rows_of_others(

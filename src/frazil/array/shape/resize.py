@@ -17,7 +17,7 @@ from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
 from frazil.metadata.grids.chunk_grids import ChunkGrid
-from frazil.stores.array_storage.chunk_storage import PlainChunks
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 
 _ERASE_AT_ONCE = 1024
 
@@ -52,8 +52,7 @@ class Cut(Record):
         In a repository nothing is done: no other process writes to a session. In a plain store others may already append. So each chunk is read first, then the
         document, which must still have the lengths `new`; then the chunk is replaced if it still has the version that was read. In a store without conditions
         this could lose appended elements, so nothing is done there."""
-        storage = self.access.storage
-        if not isinstance(storage, PlainChunks) or not storage.store.capabilities.expects:
+        if not _is_shared(self.access.storage):
             return
         try:
             coords, first, _ = self._stored()
@@ -102,3 +101,13 @@ class Cut(Record):
                 if low >= length:
                     return
                 inside[axis] = (low, length)
+
+
+def undoes(old: tuple[int, ...], new: tuple[int, ...], storage: ChunkStorage) -> bool:
+    """Whether an array becomes shorter whose chunks Cut.clear_again clears."""
+    return any(before > after for before, after in zip(old, new, strict=True)) and _is_shared(storage)
+
+
+def _is_shared(storage: ChunkStorage) -> bool:
+    """Whether others may write the chunks, and replacing them can be made conditional."""
+    return isinstance(storage, PlainChunks) and storage.store.capabilities.expects

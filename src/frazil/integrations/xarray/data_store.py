@@ -18,6 +18,7 @@ from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.base.record import Record
+from frazil.base.threads import to_its_end
 from frazil.errors import (
     ConflictError,
     FrazilError,
@@ -201,17 +202,19 @@ class FrazilDataStore(AbstractDataStore):
 
     def _grow(self, array: Array, shape: tuple[int, ...]) -> None:
         grown = _Grown(array, array.shape, shape, _base(array))
-        if (
-            grown.base is not None
-        ):  # before it grows, as an interrupt may come after that; nobody else grows it meanwhile
+        if grown.base is not None:  # nobody else grows it to this shape meanwhile
             self._grown.append(grown)
-        try:
+
+        def grow() -> None:
             array._resize(shape, expected=grown.before)
+            if grown.base is None:
+                self._grown.append(grown)
+
+        try:
+            to_its_end(grow) if grown.base is None else grow()
         except ConflictError:
             self._grown = [other for other in self._grown if other is not grown]
             raise
-        if grown.base is None:  # not before: others may have grown it to this shape
-            self._grown.append(grown)
 
     def undo(self, group: Group) -> None:
         """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, or the session was rebased;
