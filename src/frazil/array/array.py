@@ -27,7 +27,6 @@ from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
 from frazil.base.retry import lacks_files
-from frazil.base.threads import to_its_end
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
@@ -60,12 +59,14 @@ if TYPE_CHECKING:
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
+    from frazil.base import threads
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
     chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
     rectilinear = LateModule("frazil.array.shape.rectilinear")
     resize = LateModule("frazil.array.shape.resize")
+    threads = LateModule("frazil.base.threads")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -410,10 +411,11 @@ class Array(ZarrArray):
         def grow() -> None:
             shapes.append(self._change(change, lengths_only=True).shape)
 
-        is_plain = self._location.nodes is None
+        is_plain, storage = self._location.nodes is None, self._access.storage
         try:
-            with self._access.storage.whole_change():
-                to_its_end(grow) if is_plain else grow()
+            with storage.whole_change():
+                # a request takes long, and an interrupt in it would leave open whether the array has grown
+                threads.to_its_end(grow) if is_plain and not storage.direct else grow()
                 self._write_rows(new, axis, shapes[0][axis], shapes[1])
         except BaseException:
             if is_plain and len(shapes) > 1:
