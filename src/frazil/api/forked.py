@@ -13,6 +13,7 @@ from frazil.array.array import Array
 from frazil.codecs.registry import Registry
 from frazil.repository.merge import fork_columns
 from frazil.repository.merge.fork_columns import Written
+from frazil.repository.merge.forks import fork_apart, merge_apart
 from frazil.repository.session.transaction import Transaction
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
@@ -36,10 +37,10 @@ def apart(store: NodeStore) -> Iterator[NodeStore]:
     ReadOnlyError, and at the end ConflictError if another thread changed the same in the session."""
     session = _session_over(store)
     assert session is not None, "only sessions are written to"
-    fork = session.fork()
+    fork = fork_apart(session._transaction)
     try:
-        yield fork.store
-        session.merge(fork)
+        yield Session(fork, session._registry, session._runtime).store
+        merge_apart(session._transaction, fork)
     except BaseException:
         fork.discard()
         raise

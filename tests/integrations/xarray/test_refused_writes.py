@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import xarray as xr
 
 import frazil
 import frazil.xarray
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores import MemoryStore
 
 
@@ -315,6 +316,64 @@ def test_a_replacement_in_a_session_that_fails_leaves_what_was_there(kind: str, 
     new.frazil.write(session, group="g", mode="w")
     assert xr.open_dataset(session, group="g", engine="frazil").sizes["t"] == 3
     session.commit("both")
+
+
+def _chunk_files(repo: Path) -> int:
+    return len(list((repo / "chunks").glob("*")))
+
+
+def _in_files() -> xr.Dataset:
+    """Its chunks do not wait in memory for a commit."""
+    return xr.Dataset({"a": (("t", "x"), np.random.default_rng(0).random((200_000, 2)))})
+
+
+@pytest.mark.parametrize("error", [None, OSError])
+def test_a_discarded_session_leaves_no_chunk_files_of_a_replacement(
+    error: type[BaseException] | None, tmp_path: Path
+) -> None:
+    session = frazil.Repository.create(tmp_path / "r").writable_session()
+
+    def fails(nbytes: int) -> None:
+        if error:
+            raise error
+
+    for mode in ("w-", "w", "w"):
+        with pytest.raises(error) if error and mode == "w" else nullcontext():
+            _in_files().frazil.write(session, mode=mode, chunks={"t": 100_000}, progress=fails if mode == "w" else None)
+    assert _chunk_files(tmp_path / "r")
+    session.discard()
+    assert not _chunk_files(tmp_path / "r")
+
+
+def test_chunk_files_of_a_replacement_stay_when_others_refer_to_them(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "r")
+    session = repo.writable_session()
+    data = _in_files()
+    for _ in range(2):
+        data.frazil.write(session, mode="w", chunks={"t": 100_000})
+    fork = session.fork()
+    session.discard()
+    xr.testing.assert_identical(xr.open_dataset(fork, engine="frazil"), data)
+    for _ in range(2):
+        data.frazil.write(session, mode="w", chunks={"t": 100_000})
+    session.commit("replaced")
+    (data + 1).frazil.write(session, mode="w", chunks={"t": 100_000})
+    session.discard()
+    xr.testing.assert_identical(xr.open_dataset(repo, engine="frazil"), data)
+
+
+def test_a_replacement_that_another_thread_disturbs_says_what_to_do(tmp_path: Path) -> None:
+    session = frazil.Repository.create(tmp_path / "r").writable_session()
+    _rows(0, 4).frazil.write(session)
+
+    def disturbs(nbytes: int) -> None:
+        session.root.attrs["a"] = nbytes
+
+    with pytest.raises(ConflictError, match="another thread changed the same") as refused:
+        _rows(0, 6).frazil.write(session, mode="w", progress=disturbs)
+    assert "worker" not in str(refused.value)
+    _rows(0, 6).frazil.write(session, mode="w")
+    assert xr.open_dataset(session, engine="frazil").sizes["t"] == 6
 
 
 def test_a_replacement_may_read_what_it_replaces_in_a_session() -> None:

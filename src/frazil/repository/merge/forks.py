@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from frazil.errors import InvalidInputError
+from frazil.errors import ConflictError, InvalidInputError
 from frazil.repository.merge.apply import apply
 from frazil.repository.merge.conflicts import conflict_error, find_conflicts
 from frazil.repository.merge.session_delta import fork_delta, parent_delta
@@ -23,6 +23,29 @@ def fork(parent: Transaction) -> Transaction:
         parent.require_writable()
         parent.changes.leave_files()
         return parent.fork(parent.changes.forked())
+
+
+def fork_apart(parent: Transaction) -> Transaction:
+    """A fork for this process, which the parent merges or discards before anything else: the chunk files that were the parent's alone stay so."""
+    with parent.lock:
+        own = parent.own_files()
+        forked = fork(parent)
+        parent.changes.packs = [own]  # until another fork begins, or a commit
+        return forked
+
+
+def merge_apart(parent: Transaction, forked: Transaction) -> None:
+    """As merge, of a fork from fork_apart: its chunk files become the parent's. Files from forks of its own are left to garbage collection."""
+    with parent.lock:
+        own = [*parent.changes.packs, forked.own_files()]
+        try:
+            merge(parent, [forked])
+        except ConflictError as error:
+            error.hint = (
+                "another thread changed the same in this session meanwhile, and nothing was replaced: write again"
+            )
+            raise
+        parent.changes.packs = own
 
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import encode_id
+from frazil.formats.manifests import Octets
 from frazil.formats.nodes import Node, NodeSnapshot, StoredMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
@@ -332,13 +333,17 @@ class Transaction(SessionState):
         state = self.base_id, self.base, None, self.extensions, self.options, self.documents
         return Transaction(self.files, *state, changes=changes, forked=True, branches=self.branches)
 
+    def own_files(self) -> Octets:
+        """The chunk files that only this session refers to: uint8[n, 12]."""
+        return np.concatenate([own_files(self.changes), *self.changes.packs])
+
     def discard(self) -> None:
         """Discards all changes, and removes the chunk files written for them, except those of a commit that may have happened."""
         with self.lock:
             self.whole_changes.wait()
             self.require_writable()
             self.discards += 1
-            own_ids = np.concatenate([own_files(self.changes), *self.changes.packs])
+            own_ids = self.own_files()
             self.begin(self.base_id, self.base, self.changes.discarded())
             self.written.superseded(own_ids)
             self.written.sweep()
