@@ -6,6 +6,7 @@ import logging
 import queue
 import sys
 import threading
+import zlib
 from logging.handlers import QueueHandler
 from pathlib import Path
 
@@ -195,3 +196,23 @@ def test_colour_maps_and_inverted_images_have_attributes(tmp_path: Path) -> None
     tifffile.imwrite(tmp_path / "d.tif", VALUES[0, 0], photometric="palette", colormap=np.zeros((3, 2**16), "u2"))
     with pytest.raises(InvalidInputError, match="colour map has 65536 colours"):
         imported(tmp_path / "d.tif")
+
+
+@pytest.mark.parametrize("nodata", [None, "7", "1e9"])
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [("u2", {}), ("f4", {"compression": "zlib"}), ("u2", {"compression": "zlib", "predictor": True})],
+)
+def test_tiles_that_are_not_stored_have_the_value_for_no_data(
+    dtype: str, options: dict[str, object], nodata: str | None, tmp_path: Path
+) -> None:
+    """GDAL writes such files. The value for no data that the type cannot hold is 0."""
+    tile = np.arange(256).astype(dtype).tobytes()
+    tiles = [zlib.compress(tile) if options else tile, *[b""] * 15]
+    tags = [] if nodata is None else [(42113, "s", 0, nodata, True)]
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        file.write(iter(tiles), shape=(60, 64), dtype=dtype, tile=(16, 16), extratags=tags, **options)
+    (array,) = imported(tmp_path / "a.tif").values()
+    expected = tifffile.imread(tmp_path / "a.tif")
+    assert expected[59, 63] == {None: 0, "7": 7, "1e9": 1e9 if dtype == "f4" else 0}[nodata]
+    assert np.array_equal(array[...], expected)

@@ -111,10 +111,26 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     chunks = no_chunks(len(shape)) if library else _tiles(series, shape, chunk_shape, len(inner), size)
     codec = _CODECS.get(int(page.compression))
     codecs = (bytes_codec(dtype), *([codec] if codec else []))
-    fill = np.zeros(1, dtype)[0]
     return ScannedArray(
-        path, shape, dtype, chunk_shape, codecs, fill, attributes, names, chunks, (), chunked=not whole, library=library
+        path,
+        shape,
+        dtype,
+        chunk_shape,
+        codecs,
+        _fill(page, dtype),
+        attributes,
+        names,
+        chunks,
+        (),
+        chunked=not whole,
+        library=library,
     )
+
+
+def _fill(page: Any, dtype: np.dtype[np.generic]) -> np.generic:
+    """The value of tiles that are not stored: GDAL's tag for no data, else 0."""
+    fill: np.generic = np.array([page.nodata]).astype(dtype)[0]
+    return fill
 
 
 def _dimension_names(axes: str) -> tuple[str, ...]:
@@ -221,7 +237,7 @@ def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
     keyframe = series.keyframe
     rank = len(keyframe.shape)
     outer, inner = box[: len(box) - rank], box[len(box) - rank :]
-    values = np.zeros([part.stop - part.start for part in box], series.dtype)
+    values = np.full([part.stop - part.start for part in box], _fill(keyframe, series.dtype), series.dtype)
     sizes, grid = keyframe.chunks, keyframe.chunked
     spans = [range(part.start // size, -(-part.stop // size)) for part, size in zip(inner, sizes, strict=True)]
     for outer_index in product(*[range(part.start, part.stop) for part in outer]):
