@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +29,14 @@ def test_every_key_that_is_written_is_served(zarr_format: object, shape: tuple[i
     assert [key for key in keys if not ServedNodes().serves(store, key)] == []
 
 
-@pytest.mark.parametrize("name", ["default", "v2"])
+@pytest.mark.parametrize("name", ["default", "v2", "zarrs.default_suffix"])
 @pytest.mark.parametrize("separator", [".", "/"])
 @pytest.mark.parametrize("shape", [(), (12,), (2, 2)])
 def test_every_chunk_key_encoding(name: str, separator: str, shape: tuple[int, ...]) -> None:
     store = MemoryStore()
-    encoding = {"name": name, "configuration": {"separator": separator}}
+    encoding: dict[str, Any] = {"name": name, "configuration": {"separator": separator}}
+    if name == "zarrs.default_suffix":
+        encoding["configuration"]["suffix"] = ".ome.tiff"
     frazil.create_array(store, data=np.ones(shape, "i2"), chunks=tuple(1 for _ in shape), chunk_key_encoding=encoding)
     assert [key for key in store.list() if not is_served(key)] == []
     assert [key for key in store.list() if not ServedNodes().serves(store, key)] == []

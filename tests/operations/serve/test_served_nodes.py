@@ -37,11 +37,15 @@ def test_files_of_others_that_look_like_chunks(kind: str, tmp_path: Path) -> Non
             assert client.request(f"/{folder}/", Accept="text/html").status == 404, folder
 
 
-KEYS = ("c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")
+KEYS = ("c/1/1.tif", "c.1.1.tif", "c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")
 
 
 def final(encoding: object) -> bytes:
     return json.dumps({"node_type": "array", "shape": [4, 4], "chunk_key_encoding": encoding}).encode()
+
+
+def suffixed(suffix: str, **members: str) -> bytes:
+    return final({"name": "zarrs.default_suffix", "configuration": {"suffix": suffix, **members}})
 
 
 def other(**members: object) -> bytes:
@@ -55,7 +59,11 @@ def other(**members: object) -> bytes:
         ("a/zarr.json", final({"name": "default", "configuration": {"separator": "."}}), "a/", {"c.1.1"}),
         ("a/zarr.json", final({"name": "v2"}), "a/", {"1.1"}),
         ("a/zarr.json", final({"name": "v2", "configuration": {"separator": "/"}}), "a/", {"1/1"}),
-        ("a/zarr.json", final({"name": "of.others"}), "a/", set(KEYS)),
+        ("a/zarr.json", final({"name": "of.others"}), "a/", set(KEYS[2:])),
+        ("a/zarr.json", suffixed(".tif"), "a/", {"c/1/1.tif"}),
+        ("a/zarr.json", suffixed(".tif", separator="."), "a/", {"c.1.1.tif"}),
+        ("a/zarr.json", suffixed(".tiff"), "a/", set()),
+        ("a/zarr.json", suffixed("/"), "a/", set(KEYS[2:])),
         ("a/.zarray", other(dimension_separator="."), "a/", {"1.1"}),
         ("a/.zarray", other(), "a/", {"1.1", "1/1"}),
         ("meta/a.array.json", other(chunk_grid={"separator": "/"}), "data/a/", {"c1/1"}),

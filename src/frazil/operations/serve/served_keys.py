@@ -13,10 +13,20 @@ from typing import Final
 
 from frazil.base.record import Record
 from frazil.metadata.draft.chunk_keys import DraftKeys
-from frazil.metadata.grids.chunk_keys import SEPARATORS, DefaultKeys, SeparatedKeys, V2Keys
+from frazil.metadata.grids.chunk_keys import (
+    SEPARATORS,
+    ChunkKeyEncoding,
+    DefaultKeys,
+    SeparatedKeys,
+    SuffixedKeys,
+    V2Keys,
+)
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
 _CHUNK: Final = re.compile(rf"c|c?{_NUMBER}(?:[./]{_NUMBER})*|c(?:[./]{_NUMBER})+")
+_SUFFIX: Final = r"\.[A-Za-z][A-Za-z0-9_.-]*"
+_SUFFIXED: Final = re.compile(rf"c(?:[./]{_NUMBER})*{_SUFFIX}")
+_LAST: Final = re.compile(rf"{_NUMBER}(?:{_SUFFIX})?")  # the part behind the last slash of such a key
 _PART: Final = re.compile(rf"c|c?{_NUMBER}(?:\.{_NUMBER})*|c(?:\.{_NUMBER})+")  # of a chunk's key, between slashes
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _DRAFT_DOCUMENT: Final = re.compile(r"(?:.*/)?meta/(?:.*/)?(?:[^/]+\.)?(?:array|group)(?:\.[A-Za-z0-9_-]+)*", re.DOTALL)
@@ -26,8 +36,8 @@ _DRAFT_NODE: Final = re.compile(r"(?:.*/)?(?:[^/]+\.)?(?:array|group)\.json", re
 
 def is_served(key: str) -> bool:
     """Whether a key is one of a hierarchy of Zarr: a document (zarr.json; .zarray, .zgroup, .zattrs, .zmetadata; of the draft NAME.array.json and
-    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default" and "v2" and those of the draft (c/0/1, c.0.1, 0.1, 0/1,
-    c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
+    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default", "v2" and "zarrs.default_suffix" (if its suffix is that of a file
+    name) and those of the draft (c/0/1, c.0.1, 0.1, 0/1, c/0/1.tiff, c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
     *parts, name = key.split("/")
     if any(part.startswith(".") for part in parts):
         return False
@@ -76,13 +86,15 @@ def draft_nodes(key: str) -> list[DraftNode]:
 
 class ArrayKeys(Record):
     """The keys of the chunks of an array, without its prefix. encodings: each key has one of them; empty if the document names no encoding known here: then any
-    key may be a chunk's."""
+    key of the form of a chunk may be one."""
 
-    encodings: tuple[SeparatedKeys, ...]
+    encodings: tuple[ChunkKeyEncoding, ...]
     ndim: int
 
     def has(self, key: str) -> bool:
-        return not self.encodings or any(encoding.decode(key, self.ndim) is not None for encoding in self.encodings)
+        if not self.encodings:
+            return _CHUNK.fullmatch(key) is not None
+        return any(encoding.decode(key, self.ndim) is not None for encoding in self.encodings)
 
 
 def array_keys(document: str, value: bytes) -> ArrayKeys | None:
@@ -114,13 +126,16 @@ def json_members(document: bytes) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _final_encodings(entry: object) -> tuple[SeparatedKeys, ...]:
+def _final_encodings(entry: object) -> tuple[ChunkKeyEncoding, ...]:
     name = entry.get("name") if isinstance(entry, dict) else entry
     configuration = entry.get("configuration") if isinstance(entry, dict) else None
     separator = configuration.get("separator") if isinstance(configuration, dict) else None
     for kind in (DefaultKeys, V2Keys):
         if name == kind.name:
             return _with_separator(kind, kind.default_separator if separator is None else separator)
+    if name == SuffixedKeys.name and isinstance(configuration, dict) and separator in (None, *SEPARATORS):
+        suffix = configuration.get("suffix")
+        return (SuffixedKeys(suffix, separator),) if isinstance(suffix, str) and "/" not in suffix else ()
     return ()
 
 
@@ -141,8 +156,9 @@ def _chunk_nodes(key: str) -> Iterator[str]:
     at = len(key)
     while at > 0:
         at = key.rfind("/", 0, at) + 1
-        if _CHUNK.fullmatch(key, at) is not None:
+        part, below, _ = key[at:].partition("/")
+        if _CHUNK.fullmatch(key, at) is not None or _SUFFIXED.fullmatch(key, at) is not None:
             yield key[:at]
-        elif _PART.fullmatch(key[at:].partition("/")[0]) is None:
+        elif (_PART if below else _LAST).fullmatch(part) is None:
             return
         at -= 1
