@@ -11,7 +11,7 @@ import numpy as np
 from frazil.base.arrays import Columns
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 
-_CACHED: Final = 2**18  # elements of the largest chunk whose order is kept
+_CACHED: Final = 2**20  # elements of the largest chunk whose order is kept
 
 
 class Morton(ArrayToArray):
@@ -50,4 +50,4 @@ def _made_order(shape: tuple[int, ...]) -> Columns:
     return np.argsort(np.broadcast_to(keys, shape).reshape(-1))
 
 
-_kept_order = lru_cache(maxsize=8)(_made_order)
+_kept_order = lru_cache(maxsize=4)(_made_order)
