@@ -82,9 +82,9 @@ class Array(ZarrArray):
     ConflictError. In a plain store, a write that is running at that moment may still leave chunks."""
 
     __slots__ = (
-        *("_access_set_up", "_compiled", "_documented", "_inner_chunk", "_lengths", "_location", "_metadata", "_own"),
-        *("_renewals", "_single", "_storage"),
-    )
+        "_access_set_up", "_compiled", "_documented", "_inner_chunk", "_lengths", "_location", "_metadata", "_own",
+        "_renewals", "_single", "_storage",
+    )  # fmt: skip
 
     _location: NodeLocation
 
@@ -379,9 +379,7 @@ class Array(ZarrArray):
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             if expected not in (None, stored.shape):
-                raise ConflictError(
-                    "others changed the shape of the array", path=self.path or "/", hint="open it again"
-                )
+                raise ConflictError("others changed the shape", path=self.path or "/", hint="open it again")
             found[:] = [stored.shape]
             new = stored.with_shape(lengths)
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))

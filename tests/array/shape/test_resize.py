@@ -24,7 +24,7 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.stores import MemoryStore
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
 
@@ -234,9 +234,13 @@ def test_shrinking_while_others_resize(lengths: tuple[int]) -> None:
 
 
 class Interrupting(Meddling):
-    """Interrupts the main thread when the document has been put: inside an append, when the array has grown."""
+    """A store of requests, in which the main thread is interrupted when the document has been put: inside an append, when the array has grown."""
 
     __slots__ = ()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(direct=False)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

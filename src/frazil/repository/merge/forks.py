@@ -28,6 +28,7 @@ def fork(parent: Transaction) -> Transaction:
 def fork_apart(parent: Transaction) -> Transaction:
     """A fork for this process, which the parent merges or discards before anything else: the chunk files that were the parent's alone stay so."""
     with parent.lock:
+        parent.whole_changes.wait()
         own = parent.own_files()
         forked = fork(parent)
         parent.changes.packs = [own]  # until another fork begins, or a commit
@@ -37,6 +38,7 @@ def fork_apart(parent: Transaction) -> Transaction:
 def merge_apart(parent: Transaction, forked: Transaction) -> None:
     """As merge, of a fork from fork_apart: its chunk files become the parent's. Files from forks of its own are left to garbage collection."""
     with parent.lock:
+        parent.whole_changes.wait()
         own = [*parent.changes.packs, forked.own_files()]
         try:
             merge(parent, [forked])
