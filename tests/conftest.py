@@ -1,4 +1,4 @@
-"""Profiles of the property tests, and the fixtures of servers. An editor runs `default`, `make test` runs `ci`, and `nightly` searches longer.
+"""Profiles of the property tests, and the fixtures of servers and of zarr-python 2.18. An editor runs `default`, `make test` runs `ci`, and `nightly` searches longer.
 
 The examples of `ci` are the same each time; `nightly` (`make campaign`) searches for others. None has a deadline: on a shared machine, time is no measure of
 the code."""
@@ -10,9 +10,10 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+from tests.conformance.draft.zarr2 import zarr2
 from tests.servers.fixtures import azure, gcs, s3, web_server
 
-__all__ = ["azure", "gcs", "s3", "web_server"]
+__all__ = ["azure", "gcs", "s3", "web_server", "zarr2"]
 
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), max_examples=40, print_blob=True, derandomize=True)
@@ -24,7 +25,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collectstart() -> None:
+    """Hardly any of the objects made while tests are collected is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Objects loaded so far live to the end: the garbage collector need not scan them repeatedly."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -15,7 +15,7 @@ import pytest
 
 import frazil
 
-SHARD, SHARDS = 2**27, 80  # bytes: 10 GiB
+SHARD, SHARDS = 2**25, 320  # bytes: 10 GiB
 STEP = 4096  # the result has one element of this many, so that little memory is touched
 PROGRAM = f"""
 import json, os, signal, sys, threading, time
@@ -126,8 +126,8 @@ RUNS = {
 
 @pytest.mark.parametrize("function", RUNS)
 def test_a_call_of_the_kernel_ends_at_a_signal(function: str, tmp_path: Path) -> None:
-    """Each call decodes or encodes 64 MiB by gzip with one thread. The call itself ends with an exception; the interpreter does not raise it after the call."""
-    part = np.random.default_rng(1).integers(0, 16, 2**26, dtype="u1")
+    """Each call decodes or encodes 32 MiB by gzip with one thread. The call itself ends with an exception; the interpreter does not raise it after the call."""
+    part = np.random.default_rng(1).integers(0, 16, 2**25, dtype="u1")
     array = frazil.create_array(
         tmp_path / "a",
         shape=part.shape,

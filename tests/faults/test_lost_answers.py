@@ -18,6 +18,7 @@ from tests.servers.proxy import FaultProxy, Request
 
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError
+from frazil.stores.objects import object_store
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import ABSENT, Changed
@@ -144,14 +145,15 @@ def test_writes_that_a_proxy_repeats(bucket: FaultyBucket) -> None:
 
 @pytest.mark.parametrize("times", [1, None])
 def test_values_in_parts_are_stored_when_the_answer_to_their_end_is_lost(
-    bucket: FaultyBucket, times: int | None
+    bucket: FaultyBucket, times: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client asks again, and the server refuses that (NoSuchUpload, InvalidBlockList), as the parts have become the object. Other refusals are errors."""
     end = "POST uploadId=" if bucket.server.scheme == "s3" else "PUT comp=blocklist"
-    value = bytes(range(256)) * (2**17 + 1)
+    value = bytes(range(256)) * (2**15 + 1)  # two parts
+    monkeypatch.setattr(object_store, "MULTIPART", 2**23)
 
     def streamed() -> bytes:
-        put_parts(bucket.through, "a", len(value), iter([value[: 2**24], value[2**24 :]]))
+        put_parts(bucket.through, "a", len(value), iter([value[: 2**22], value[2**22 :]]))
         return bucket.direct.get("a") or b""
 
     def stored(buffer: bytes | memoryview) -> bytes:

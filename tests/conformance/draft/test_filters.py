@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,13 +64,6 @@ CHAINS: list[tuple[str, Sequence[Codec]]] = [
     ("f4", [NumcodecsBitRound(10), Bytes("little"), Gzip(5)]),
     ("bool", [NumcodecsPackBits(), Bytes(), Gzip(1)]),
 ]
-
-
-@pytest.fixture(scope="module")
-def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
-    made = Zarr2(tmp_path_factory.mktemp("zarr2"))
-    yield made
-    made.close()
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (11, 7)) -> np.ndarray:

@@ -117,17 +117,17 @@ def test_every_array_of_the_fixtures_is_written_and_read_back(fixture: Fixture, 
 
 @pytest.mark.rule("Z16")
 @pytest.mark.parametrize("name", HIERARCHIES[OLD])
-def test_zarr_python_reads_what_was_written_into_its_own(name: str, unpacked: Path, tmp_path: Path) -> None:
+def test_zarr_python_reads_what_was_written_into_its_own(
+    zarr2: Zarr2, name: str, unpacked: Path, tmp_path: Path
+) -> None:
     fixture = load(unpacked, OLD, name)
     store = tmp_path / "h.zr3"
     shutil.copytree(fixture.folder, store)
     expected = written(frazil.open(store, mode="r+"), fixture)
     expected.pop("fill/int_null", None)  # zarr-python reads undefined values there if nothing was written
-    zarr2 = Zarr2(tmp_path)
     for path, values in expected.items():
         read = zarr2.read(store, path)
         assert read.astype(read.dtype.newbyteorder("=")).tobytes() == values.tobytes(), path
-    zarr2.close()
 
 
 def test_read_from_a_copy_below_other_things(fixture: Fixture, tmp_path: Path) -> None:

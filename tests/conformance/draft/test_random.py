@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,13 +122,6 @@ def test_random_arrays_round_trip(dialect: str, members: set[str], key: str, dat
     if case.dtype.kind not in "US":  # a scalar of text has its own dtype
         selection = data.draw(basic_selections(case.shape))
         assert same(np.asarray(again[selection]), np.asarray(case.expected[selection]))
-
-
-@pytest.fixture(scope="module")
-def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
-    made = Zarr2(tmp_path_factory.mktemp("zarr2"))
-    yield made
-    made.close()
 
 
 @pytest.mark.rule("Z16")

@@ -24,13 +24,6 @@ STRUCT = [("name", "U10"), ("age", "i4"), ("weight", "f4"), ("raw", "S3")]
 NESTED = [("point", [("x", "f8"), ("y", "f8")]), ("id", "u2")]
 
 
-@pytest.fixture(scope="module")
-def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
-    made = Zarr2(tmp_path_factory.mktemp("zarr2"))
-    yield made
-    made.close()
-
-
 def filled(shape: Sequence[int], dtype: object, seed: int = 0) -> np.ndarray:
     """Values of any type, in this type."""
     native = np.dtype(dtype)

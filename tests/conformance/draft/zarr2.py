@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.external_data import zarr2_python
 
@@ -92,3 +93,11 @@ class Zarr2:
 def described(dtype: np.dtype) -> object:
     """A dtype as JSON."""
     return dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
+
+
+@pytest.fixture(scope="session")
+def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
+    """One process for all tests. tests/conftest.py makes it available to every test."""
+    made = Zarr2(tmp_path_factory.mktemp("zarr2"))
+    yield made
+    made.close()

@@ -359,17 +359,13 @@ def test_a_destination_that_holds_something(tmp_path: Path) -> None:
     assert_same(store, to)
 
 
-def test_zarr_python_2_reads_created_and_converted_arrays(tmp_path: Path) -> None:
-    zarr2 = Zarr2(tmp_path)
-    try:
-        store = fill(MemoryStore())
-        frazil.create_array(store, path="zstd", data=np.arange(300.0).reshape(20, 15), chunks=(4, 5), shards=(8, 5))
-        frazil.convert(store, tmp_path / "old", zarr_format="draft-2021")
-        for path, node in frazil.open_group(store).members(None):
-            if isinstance(node, frazil.Array):
-                np.testing.assert_array_equal(zarr2.read(tmp_path / "old", path), node[...])
-    finally:
-        zarr2.close()
+def test_zarr_python_2_reads_created_and_converted_arrays(zarr2: Zarr2, tmp_path: Path) -> None:
+    store = fill(MemoryStore())
+    frazil.create_array(store, path="zstd", data=np.arange(300.0).reshape(20, 15), chunks=(4, 5), shards=(8, 5))
+    frazil.convert(store, tmp_path / "old", zarr_format="draft-2021")
+    for path, node in frazil.open_group(store).members(None):
+        if isinstance(node, frazil.Array):
+            np.testing.assert_array_equal(zarr2.read(tmp_path / "old", path), node[...])
 
 
 # --- messages and costs --------------------------------------------------------------------------------------------------------------

@@ -130,15 +130,11 @@ def test_arrays_that_december_2022_cannot_express_are_refused_or_encoded_again(a
 
 @pytest.mark.parametrize(("archive", "name"), HIERARCHIES)
 def test_zarr_python_2_reads_arrays_converted_to_its_dialect(
-    archives: dict[str, Archive], archive: str, name: str, tmp_path: Path
+    archives: dict[str, Archive], zarr2: Zarr2, archive: str, name: str, tmp_path: Path
 ) -> None:
-    zarr2 = Zarr2(tmp_path)
-    try:
-        frazil.convert(archives[archive].hierarchy(name), tmp_path / "new")
-        frazil.convert(tmp_path / "new", tmp_path / "old", zarr_format="draft-2021")
-        for path, expected in archives[archive].arrays(name):
-            values = zarr2.read(tmp_path / "old", path)
-            assert values.shape == expected.shape, path
-            assert values.astype(expected.dtype).tobytes() == expected.tobytes(), path
-    finally:
-        zarr2.close()
+    frazil.convert(archives[archive].hierarchy(name), tmp_path / "new")
+    frazil.convert(tmp_path / "new", tmp_path / "old", zarr_format="draft-2021")
+    for path, expected in archives[archive].arrays(name):
+        values = zarr2.read(tmp_path / "old", path)
+        assert values.shape == expected.shape, path
+        assert values.astype(expected.dtype).tobytes() == expected.tobytes(), path
