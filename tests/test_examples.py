@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
+from tests.faults.concurrent_calls import fork
 from tests.operations.pictures import decode_png
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -46,17 +49,38 @@ def run(example: Path, *arguments: str, folder: Path | None = None) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_examples(name: str, tmp_path: Path) -> None:
-    output = run(EXAMPLES / name, str(tmp_path / "example.zarr"))
-    assert all(words in output for words in EXPECTED[name])
+def run_forked(name: str, folder: Path, *arguments: str) -> str:
+    """In a fork of this process, which has imported the packages."""
+    output, errors = folder.with_suffix(".output"), folder.with_suffix(".errors")
+
+    def example() -> None:
+        for stream, path in ((1, output), (2, errors)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        sys.argv = [name, *arguments]
+        os.environ["COLUMNS"] = "80"
+        os.chdir(folder)
+        warnings.simplefilter("error")
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        sys.stdout.flush()
+
+    status = os.waitpid(fork(example), 0)[1]
+    assert (status, errors.read_text()) == (0, "")
+    return output.read_text()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_examples_leave_nothing_behind(name: str, tmp_path: Path) -> None:
-    output = run(EXAMPLES / name, folder=tmp_path)
+    output = run_forked(name, tmp_path)
     assert all(words in output for words in EXPECTED[name])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted({*EXPECTED} - {"many_writers.py"}))  # whose processes take seconds to start
+def test_examples_keep_what_they_write_in_a_given_folder(name: str, tmp_path: Path) -> None:
+    output = run_forked(name, tmp_path, str(tmp_path / "example.zarr"))
+    assert all(words in output for words in EXPECTED[name])
+    assert list(tmp_path.iterdir()) == [tmp_path / "example.zarr"]
 
 
 def test_every_example_is_tested() -> None:
