@@ -18,6 +18,7 @@ from tests.servers.web import serving
 
 import frazil
 from frazil.errors import StoreError
+from frazil.stores.objects import object_store
 from frazil.stores.objects.object_store import ObjectStore
 
 
@@ -154,9 +155,10 @@ def test_answers_that_are_too_short_are_errors(bucket: FaultyBucket) -> None:
     read_all(bucket.through)
 
 
-def test_large_values_go_in_parts(bucket: FaultyBucket) -> None:
+def test_large_values_go_in_parts(bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts whose answers are lost are sent again; if one cannot be sent, no object is stored."""
-    value = np.random.default_rng(5).bytes(2**25 + 7)
+    monkeypatch.setattr(object_store, "MULTIPART", 2**24)
+    value = np.random.default_rng(5).bytes(2**24 + 7)  # three parts
     part = "PUT partNumber=|comp=block(&|$)"
     bucket.proxy.fail(part, "lost answer", 2)
     bucket.through.set("large", value)
@@ -179,6 +181,7 @@ def test_requests_without_an_answer_end_and_are_repeated_if_harmless(bucket: Fau
     except StoreError:
         assert bucket.direct.get("created") is None
     bucket.proxy.fail("GET zarr.json", "stall", None)
+    store = bucket.reached(client_options={"timeout": "100ms"})
     assert isinstance(bucket.refused(lambda: store.get("zarr.json")), StoreError)
 
 

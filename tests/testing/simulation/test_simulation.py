@@ -43,7 +43,7 @@ def test_many_clients_of_one_repository(first: int) -> None:
 
 
 def test_equal_seeds_give_equal_runs() -> None:
-    for seed in range(2, 10):  # in both formats
+    for seed in (2, 4, 9):  # on a disk, in a bucket, and in the other format
         first, again = (Simulation(seed).run() for _ in range(2))
         assert first == again
     assert first.trace != Simulation(21).run().trace
