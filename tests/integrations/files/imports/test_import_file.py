@@ -38,7 +38,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "ocean.nc"
 
 
-def write_large(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "a.h5"
     with h5py.File(path, "w") as made:
         made["a"] = VALUES
         made.create_dataset("g/b", data=VALUES, chunks=(1, 100, 100), compression="gzip")
@@ -125,18 +127,18 @@ def test_a_file_that_is_removed_while_it_is_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("puts", [1, 3, 6, 10, 15, 25])
-def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> None:
-    file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
+def test_an_import_that_was_killed_is_continued(puts: int, large: Path, tmp_path: Path) -> None:
+    folder = LocalStore(tmp_path / "new.zarr")
     broken = killed(folder, puts)
     with pytest.raises(StoreError):
-        frazil.import_file(file, broken, runtime=BUDGET)
+        frazil.import_file(large, broken, runtime=BUDGET)
     for path in ("a", "g/b"):  # the existing part is complete
         try:
             found = frazil.open_array(folder, path=path)
         except frazil.FrazilError:
             continue
         assert np.array_equal(found[...], VALUES)
-    frazil.import_file(file, folder, runtime=BUDGET)
+    frazil.import_file(large, folder, runtime=BUDGET)
     root = frazil.open_group(folder)
     assert np.array_equal(root["a"][...], VALUES) and np.array_equal(root["g/b"][...], VALUES)
     assert root["g"].attrs["depth"] == 3
@@ -162,12 +164,12 @@ def test_a_destination_that_cannot_be_read_is_an_error(file: Path) -> None:
         frazil.import_file(file, store)
 
 
-def test_an_import_with_other_options_does_not_continue_a_killed_one(tmp_path: Path) -> None:
-    file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
+def test_an_import_with_other_options_does_not_continue_a_killed_one(large: Path, tmp_path: Path) -> None:
+    folder = LocalStore(tmp_path / "new.zarr")
     with pytest.raises(StoreError):
-        frazil.import_file(file, killed(folder, 8), runtime=BUDGET)
+        frazil.import_file(large, killed(folder, 8), runtime=BUDGET)
     with pytest.raises(AlreadyExistsError, match="other options"):
-        frazil.import_file(file, folder, chunks=(10, 50, 50), runtime=BUDGET)
+        frazil.import_file(large, folder, chunks=(10, 50, 50), runtime=BUDGET)
 
 
 @pytest.mark.parametrize("options", [{"compression": "lzf"}, {"scaleoffset": 3}, {"compression": "szip"}])
