@@ -21,14 +21,22 @@ from frazil.stores.memory import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 
 VALUES = np.random.default_rng(0).normal(size=(40, 300, 400)).astype("f4")
+FILTERED = np.round(VALUES[:7, :90, :110])
+FILTERS = ["Zstd", "Blosc", "Bitshuffle", "LZ4", "BZip2"]
 _WRITE = """
-import h5py, hdf5plugin, numpy
-with h5py.File({folder!r} + "/a.h5", "w") as made:
-    made.create_dataset("a", data=numpy.load({folder!r} + "/a.npy"), chunks=(2, 50, 50), **hdf5plugin.{name}())
-    text = [f"row {{i}}" for i in range(40)]
-    options = dict() if {name!r} == "Blosc" else hdf5plugin.{name}()  # Blosc cannot encode text: it divides by 0
-    made.create_dataset("text", data=text, dtype=h5py.string_dtype(), chunks=(10,), **options)
+import h5py, hdf5plugin, numpy, sys
+folder, *names = sys.argv[1:]
+for name in names:
+    options = getattr(hdf5plugin, name)()
+    with h5py.File(f"{folder}/{name}.h5", "w") as made:
+        made.create_dataset("a", data=numpy.load(f"{folder}/a.npy"), chunks=(2, 50, 50), **options)
+        if name == "Blosc":  # which cannot encode text: it divides by 0
+            options = {}
+        text = [f"row {i}" for i in range(40)]
+        made.create_dataset("text", data=text, dtype=h5py.string_dtype(), chunks=(10,), **options)
 """
+# netCDF4 sets a filter folder for its own library, which h5py would load
+_PLAIN = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
 BUDGET = frazil.Runtime(bytes_in_flight=2**23)
 
 
@@ -186,20 +194,24 @@ def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_pa
         frazil.import_file(tmp_path / "a.h5", tmp_path / "new.repo", "virtual")
 
 
-@pytest.mark.parametrize("name", ["Zstd", "Blosc", "Bitshuffle", "LZ4", "BZip2"])
-def test_filters_of_hdf5plugin(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file for each filter."""
     pytest.importorskip("hdf5plugin")
-    values = np.round(VALUES[:7, :90, :110])
-    np.save(tmp_path / "a.npy", values)
-    # in another process: netCDF4 sets a filter folder for its own library, which h5py would load
-    plain = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
-    subprocess.run([sys.executable, "-c", _WRITE.format(folder=str(tmp_path), name=name)], check=True, env=plain)
-    # of text the scan reads some elements, in a process that has read no such file before
+    folder = tmp_path_factory.mktemp("filtered")
+    np.save(folder / "a.npy", FILTERED)
+    subprocess.run([sys.executable, "-c", _WRITE, str(folder), *FILTERS], check=True, env=_PLAIN)
+    return folder
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_of_hdf5plugin(name: str, filtered: Path, tmp_path: Path) -> None:
+    """Of text the scan reads some elements, in a process that has read no such file before."""
     script = "import frazil, sys; frazil.import_file(sys.argv[1], sys.argv[2])"
-    words = [sys.executable, "-c", script, str(tmp_path / "a.h5"), str(tmp_path / "a.zarr")]
-    subprocess.run(words, check=True, env=plain)
+    words = [sys.executable, "-c", script, str(filtered / f"{name}.h5"), str(tmp_path / "a.zarr")]
+    subprocess.run(words, check=True, env=_PLAIN)
     root = frazil.open_group(tmp_path / "a.zarr")
-    assert np.array_equal(root["a"][...], values)
+    assert np.array_equal(root["a"][...], FILTERED)
     assert root["text"][...].tolist() == [f"row {i}" for i in range(40)]
 
 
