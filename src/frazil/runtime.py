@@ -52,7 +52,7 @@ def cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS and Windows do not report which cores a process may use
+    return os.cpu_count() or 1  # macOS does not report which cores a process may use
 
 
 DEFAULT = Runtime()

@@ -69,8 +69,7 @@ def _forget_other_threads() -> None:
     _importing[:] = [thread for thread in _importing if thread == own]
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports, after_in_child=_forget_other_threads)
+os.register_at_fork(before=_wait_for_imports, after_in_child=_forget_other_threads)
 
 
 if TYPE_CHECKING:

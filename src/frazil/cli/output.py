@@ -18,7 +18,7 @@ from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json, dump_json, spelt_out
 from frazil.stores.local.replaced_file import descriptor_of, replaced_file
 
-_ENDING: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def print_text(text: str) -> None:

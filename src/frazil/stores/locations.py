@@ -206,5 +206,4 @@ def _file_path(text: str, rest: str) -> str:
     path = unquote(path)
     if "\0" in path:
         raise InvalidInputError("a location must not contain NUL", path=text)
-    drive = os.name == "nt" and path[1:2] == ":"
-    return path if drive else "/" + path
+    return "/" + path

@@ -27,5 +27,4 @@ def _after_fork() -> None:
     _threads = Threads(_THREADS, "frazil zarr")
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

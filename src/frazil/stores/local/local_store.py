@@ -7,7 +7,6 @@ from __future__ import annotations
 import builtins
 import errno
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -98,8 +97,6 @@ class LocalStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
     ) -> None:
-        if sys.platform == "win32":
-            raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
         named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
         if not named or not isinstance(named, str) or "\0" in named:
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")

@@ -38,7 +38,6 @@ _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
 HDF5, GRIB = "hdf5", "grib"  # kinds of files
 _FIELD, _BOX = "field", "box"
 _LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes", _BOX: "the HDF5 library"}
-_HAS_PROCESSES: Final = os.name == "posix" and bool(sys.executable)
 
 _START: Final = (
     "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.hdf5.scan_process import work; work({number})"
@@ -54,8 +53,6 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
         raise InvalidInputError(f"time_limit is {time_limit!r}; it must be a number of seconds above 0")
     _load(kind)
     state, far = state_of(file), isinstance(file, RangedFile)
-    if not _HAS_PROCESSES:  # so there is no limit
-        return _scan(kind, file, name, state, far=far, step=lambda: None)
     path = name if far else os.path.abspath(name)  # this process may have moved to another folder
     found = _run_task((kind, path, name, state, far, time_limit), file, name, time_limit)
     assert isinstance(found, ScannedFile)
@@ -64,8 +61,6 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
 
 def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> NDArray[np.generic]:
     """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError if eccodes takes longer or ends its process."""
-    if not _HAS_PROCESSES:
-        return decode_field(message, shape)
     found = _run_task((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
     assert isinstance(found, np.ndarray)
     return found
@@ -79,14 +74,9 @@ class BoxReader:
         self._far: Final = isinstance(file, RangedFile)
         self._path: Final = name if self._far else os.path.abspath(name)
         self._process: _Process | None = None
-        self._opened: h5py.File | None = None  # if there are no other processes
 
     def read(self, box: Box, time_limit: float) -> NDArray[np.generic]:
         """The elements of a box. Raises ChunkDecodeError, and FormatError if the library takes longer or ends its process."""
-        if not _HAS_PROCESSES:
-            if self._opened is None:
-                self._opened = open_library_file(self._file if self._far else self._path)
-            return read_box(self._opened, box, self._name)
         if self._process is None or self._process.owner != os.getpid():
             self._process = _idle.pop() if _idle else _Process()
         task = (_BOX, self._path, self._name, self._size, self._far, time_limit, box)
@@ -103,9 +93,7 @@ class BoxReader:
     def close(self) -> None:
         if self._process is not None:
             self._process.end()
-        if self._opened is not None:
-            self._opened.close()
-        self._process = self._opened = None
+        self._process = None
 
 
 def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
@@ -194,13 +182,8 @@ def _end_all() -> None:
         _idle.pop().end()
 
 
-def _after_fork() -> None:
-    _idle.clear()
-
-
 atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 # --- the other process -----------------------------------------------------------------------------------------------------------------
