@@ -20,8 +20,9 @@ from frazil.base.optional_package import load_package
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_no_overlap, is_aligned, reading_chunks
-from frazil.integrations.dask.tasks import Shared, block_target, check_values, forked, gather, write_block
+from frazil.integrations.dask.tasks import Shared, block_target, check_values, forked, write_block
 from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.repository.merge.fork_columns import join
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 
@@ -265,7 +266,7 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
     while len(keys) > _JOINED:
         groups = [keys[at : at + _JOINED] for at in range(0, len(keys), _JOINED)]
         keys = [(f"{name}-joined", level, at) for at in range(len(groups))]
-        tasks |= {key: (gather, group) for key, group in zip(keys, groups, strict=True)}
+        tasks |= {key: (join, group) for key, group in zip(keys, groups, strict=True)}
         level += 1
     last = f"{name}-all"
     tasks[last] = (forked, common.key, keys)

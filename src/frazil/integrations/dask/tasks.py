@@ -106,11 +106,6 @@ def write_block(
         raise
 
 
-def gather(parts: Sequence[Written]) -> Written:
-    """Joins the writes of several tasks."""
-    return join(parts)
-
-
 def forked(shared: Shared, parts: Sequence[Written]) -> Session | None:
     """The writes of all tasks, as one fork that the session of the caller merges; None for plain stores."""
     return None if shared.fork is None else with_written(shared.fork, join(parts))
