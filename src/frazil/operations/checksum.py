@@ -15,7 +15,6 @@ import numpy as np
 
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array, with_limit
-from frazil.base.arrays import Values
 from frazil.base.threads import Threads
 from frazil.errors import InvalidInputError
 from frazil.operations.array_source import open_source
@@ -53,9 +52,8 @@ def checksum(
     limits = array._location.runtime.checked()
     half = limits.bytes_in_flight // 2
     digests = _Digests(dtype, array.shape)
-    plan = _plan(
-        array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize)
-    )  # one chunk is decoded whole in any case
+    # one chunk is decoded whole in any case
+    plan = _plan(array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize))
     with Threads(limits.threads, "frazil checksum") as pool:
         for slab in read_slabs(with_limit(array, half), plan):
             origins = digests.origins(slab)
@@ -75,15 +73,6 @@ def _plan(array: Array, blocks: tuple[int, ...], max_bytes: int) -> SlabPlan:
         return plan
     rows = plan_slabs(shape, itemsize, (1, *blocks[1:]), array.chunks, max_bytes, array.shards, axis=0)
     return min(plan, rows, key=lambda plan: (plan.nbytes > max_bytes, plan.reads(array.chunks)))
-
-
-def checksum_of_values(values: Values) -> str:
-    """The checksum that an array with these elements has."""
-    digests = _Digests(values.dtype, values.shape)
-    if values.size:
-        slab = Slab(0, tuple(slice(0, length) for length in values.shape), values)
-        digests.total = digests.add(slab, digests.origins(slab))
-    return digests.final()
 
 
 def block_shape(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

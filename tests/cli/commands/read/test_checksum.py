@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SEA, TEMP
+from tests.operations.test_checksum import by_definition
 from tests.servers.buckets import S3
 from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
-from frazil.operations.checksum import checksum_of_values
 
-OF_SEA, OF_TEMP = checksum_of_values(SEA), checksum_of_values(TEMP)
+OF_SEA, OF_TEMP = by_definition(SEA), by_definition(TEMP)
 
 
 def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
