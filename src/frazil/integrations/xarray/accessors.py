@@ -67,7 +67,7 @@ class DatasetAccessor:
         Returns the id of the snapshot, if it was committed. After a failure a plain store may be partly written; in a session `discard` drops the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
+        location = given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
         return write_dataset(self._dataset, location, mode, group, region, append_dim, encoding, options)
 
 
@@ -110,7 +110,7 @@ class TreeAccessor:
         write_inherited_coords  whether coordinates that a node has from its parents are written in its own group too
         The other arguments as for datasets."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
+        location = given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
         return write_tree(
             self._tree, location, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )

@@ -90,7 +90,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
         The others are xarray's arguments. Raises NotFoundError, MetadataError, StoreError."""
-        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # any object: checked there
         opened = group_to_read(location, group, virtual_prefixes)
         opened = opened.from_documents() if consolidated is False else opened
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
@@ -117,7 +117,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         **decoders: Unpack[Decoders],
     ) -> dict[str, Dataset]:
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
-        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # any object: checked there
         root = group_to_read(location, group, virtual_prefixes)
         root = root.from_documents() if consolidated is False else root
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
