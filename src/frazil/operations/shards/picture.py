@@ -40,7 +40,7 @@ def shard_text(shard: Shard) -> str:
     return "\n".join([*lines, f"# inner chunks, i index, . unused; one character is about {counted(each, 'byte')}"])
 
 
-def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
+def draw_shard(shard: Shard) -> Pixels:
     """Pixels from the first byte, at the top left, to the last one, line by line, with a title and a legend. Colours: the position of the inner chunk in C
     order among those of its shard; dark: the index; grey: unused bytes."""
     width, height = _PIXELS
@@ -57,7 +57,7 @@ def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
             low, high = np.searchsorted(positions, (piece.start, piece.start + piece.nbytes))
             dark[low : max(high, low + 1)] = True
     shown = values.reshape(height, width)
-    scale = colour_scale(shown, colours, low=0, high=max(1, shard.total - 1))
+    scale = colour_scale(shown, "dusk", low=0, high=max(1, shard.total - 1))
     pixels = raster(shown, scale)
     pixels[dark.reshape(height, width)] = INK
     bar = colour_bar(scale.colours, scale.low, scale.high, height - line_height(_TEXT) // 2 * 2, _TEXT)

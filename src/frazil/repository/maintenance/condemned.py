@@ -4,7 +4,7 @@ A list is removed after its objects. So a process that first reads the lists, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from frazil.repository.format import ObjectKind, RepositoryFormat
@@ -40,6 +40,6 @@ def write_condemned(files: RepositoryFormat, ids: IdsByKind) -> None:
         write_record(files, new_record("condemned"), {kind: ids[kind] for kind in KINDS})
 
 
-def count_by_kind(ids: IdsByKind, kinds: Iterable[ObjectKind] = KINDS) -> dict[str, int]:
+def count_by_kind(ids: IdsByKind) -> dict[str, int]:
     """The number of ids by kind."""
-    return {kind: len(ids[kind]) for kind in kinds}
+    return {kind: len(ids[kind]) for kind in KINDS}
