@@ -150,7 +150,7 @@ class PointBatch:
 
 
 class PointPlan:
-    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's
+    """The points of a selection, sorted. chunk_count: number of chunks; full_extents: those of the inner chunks; chunk_extents: the same, at most the array's
     lengths."""
 
     __slots__ = (
@@ -241,9 +241,8 @@ def _positions(
 
 def _sorted(count: int, shards: list[Columns], chunks: list[Columns], sharded: bool) -> tuple[Columns, Flags]:
     """The order of the points by shard, then by chunk, then as given; and the points that begin another chunk in this order."""
-    keys = (
-        [*shards, *chunks] if sharded else chunks
-    )  # within one shard chunks are in the order of their inner positions
+    # within one shard chunks are in the order of their inner positions
+    keys = [*shards, *chunks] if sharded else chunks
     new = np.zeros(count, np.bool_)
     new[:1] = True
     if not keys or not count:

@@ -51,13 +51,12 @@ class ScannedArray(Record):
     codecs           of Zarr v3, in the form of documents, in the order of encoding
     fill_value       of dtype's type
     dimension_names  None if the file has none
-    chunks           their positions; chunks that are in neither `chunks` nor `given` are the fill value
-    given            chunks whose encoded bytes are here, because no span of the file has them: (coordinates, bytes)
+    chunks           their positions; chunks that are in neither `chunks` nor `inline_chunks` are the fill value
+    inline_chunks    chunks whose encoded bytes are here, because no span of the file has them: (coordinates, bytes)
     chunked          whether the file itself has these chunks; else its data is one run, which the scan cuts
     library          that decodes it; None: its codecs do
     urls             the file of each chunk, if they are in other files; (): the scanned file
-    text_nbytes      for text of any length: bytes of the text of an element, the mean of some
-    """
+    text_nbytes      for text of any length: bytes of the text of an element, the mean of some"""
 
     path: str
     shape: tuple[int, ...]

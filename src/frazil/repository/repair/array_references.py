@@ -155,8 +155,8 @@ def rebuild(
 class _Building:
     """The references that are rebuilt so far, starting with the first manifest of the list.
 
-    known     int64[n, d], sorted: chunks that are decided
-    doubtful  boxes and coordinates of manifests that could not be replaced completely: later manifests may have older references of their chunks"""
+    _covered   int64[n, d], sorted: chunks that are decided
+    _doubtful  boxes and coordinates of manifests that could not be replaced completely: later manifests may have older references of their chunks"""
 
     def __init__(self, grid: tuple[int, ...], older: list[Source], consents: Consents) -> None:
         self._grid, self._older, self._consents = grid, older, consents

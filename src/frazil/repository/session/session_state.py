@@ -51,7 +51,7 @@ class SessionState:
 
     tip     the tip of the branch when the session began; None: the session only reads
     branches  shared with other sessions of the repository
-    known   the extensions that documents may name
+    extensions  those that documents may name
     state   a new number after every change; renewals: after changes of nodes outside of the port; discards: how often all changes were discarded
     reads   what was read, if reads count in conflicts
     needs_check  whether a collection may have removed files of the session at any age: it refers to files that may be older than itself, or its branch was held

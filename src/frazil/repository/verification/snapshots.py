@@ -52,7 +52,7 @@ class Expected:
     manifests   by id, then by id and rank of the array
     attributes  by id, then by location: where they are referred to
     disjoint    lists of manifests that may not share a chunk, by id and rank of the array and the ids of the list: where the list is used
-    listed      of manifests and attribute files, by id: a place that names the file, whether or not a node uses it
+    listed_manifests, listed_attributes  by id: a place that names the file, whether or not a node uses it
     parents     by id: snapshots that another snapshot names as its parent, unlike its history; and the ref that led to it"""
 
     __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests", "parents")
@@ -110,7 +110,7 @@ def _read_one(read: Callable[[Sequence[ObjectId]], Sequence[T]], single: ObjectI
 class _NodeFiles:
     """The files that the nodes of successive snapshots refer to: only nodes that differ from those of the snapshot before are read.
 
-    of      the files of each node, by path;  counts: how many nodes refer to each manifest or attribute file"""
+    _of     the files of each node, by path;  _counts: how many nodes refer to each manifest or attribute file"""
 
     __slots__ = ("_counts", "_of")
 
