@@ -29,9 +29,8 @@ class Backoff(Record):
 READS: Final = Backoff(100)  # of objects that others replace
 WRITES: Final = Backoff(1000)  # of objects that others change: each time, one of all writers succeeds
 FILES: Final = Backoff(10_000, 0.005, 0.05, 1.0)  # while too many are open, perhaps by the caller itself
-FREE_FILES: Final = FILES._replace(
-    within=10.0
-)  # by a caller that holds none; on a busy machine others may need theirs for long
+# by a caller that holds none; on a busy machine others may need theirs for long
+FREE_FILES: Final = FILES._replace(within=10.0)
 REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose response was lost
 
 

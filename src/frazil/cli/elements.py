@@ -71,9 +71,8 @@ def json_values(values: Values) -> Json:
     if kind == "V":
         values = values[..., None].view(np.uint8)
     if kind == "f":
-        exact = (
-            values if size == 8 else values.astype(np.str_).astype(np.float64)
-        )  # 0.1 for the float32, not 0.10000000149
+        # 0.1 for the float32, not 0.10000000149
+        exact = values if size == 8 else values.astype(np.str_).astype(np.float64)
         values = exact.astype(np.object_)
         for name, positions in (
             ("NaN", np.isnan(exact)),

@@ -72,9 +72,8 @@ Keys of buckets come from the environment, as for the tools of the cloud (docs/o
 `frazil COMMAND --help` shows details and examples. Exit status: 0 success, 1 an error (one line on standard
 error), 2 wrong usage."""
 
-_NEGATIVE: Final = re.compile(
-    r"-\d"
-)  # a selection such as -3: or a number; behind a space, so that argparse does not parse it as an option
+# a selection such as -3: or a number; behind a space, so that argparse does not parse it as an option
+_NEGATIVE: Final = re.compile(r"-\d")
 _INTERRUPTED: Final = 130  # 128 and the number of the signal, as shells count
 _PIPE_CLOSED: Final = 141
 

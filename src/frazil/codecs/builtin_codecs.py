@@ -73,9 +73,8 @@ LATE: Final[dict[str, LateCodec]] = {
     "zarrs.optional": LateCodec("frazil.codecs.array_to_bytes.zarrs_optional", "ZarrsOptional"),
     "frazil.on_bytes": LateCodec("frazil.codecs.bytes_to_bytes.on_bytes", "OnBytes"),
 }
-PICKLE: Final = LateCodec(
-    "frazil.codecs.array_to_bytes.objects", "Pickle"
-)  # is in no registry: loading a pickle runs code
+# is in no registry: loading a pickle runs code
+PICKLE: Final = LateCodec("frazil.codecs.array_to_bytes.objects", "Pickle")
 # other names that zarrs has written or reads
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,

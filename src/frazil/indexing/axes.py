@@ -14,9 +14,8 @@ from frazil.base.arrays import Columns, Flags
 from frazil.base.record import Record
 from frazil.indexing.selection import AxisSelection
 
-Shards: TypeAlias = (
-    "range | Columns"  # coordinates of shards along one axis, ascending; a range of any length costs nothing
-)
+# coordinates of shards along one axis, ascending; a range of any length costs nothing
+Shards: TypeAlias = "range | Columns"
 
 
 class AxisEntries(Record):

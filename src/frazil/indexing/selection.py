@@ -61,9 +61,8 @@ class BoxSelection:
             result.append(1)
             key.append(0)
         self.result_shape = tuple(result)
-        self._key = (
-            None if plain else (*key, Ellipsis)
-        )  # with the Ellipsis, an index of integers gives a view, not a scalar
+        # with the Ellipsis, an index of integers gives a view, not a scalar
+        self._key = None if plain else (*key, Ellipsis)
 
     def ends(self) -> tuple[int, ...]:
         """The end of the selection along each axis of the array; zeros where nothing is selected."""

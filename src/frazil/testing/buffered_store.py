@@ -45,7 +45,6 @@ class BufferedStore(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         if is_prefix(names):
             for page in self.list_pages(names[0]):
-                self.erase_values(
-                    page.keys
-                )  # key by key, through this store; then whatever else `inner` keeps there, such as folders
+                # key by key, through this store; then whatever else `inner` keeps there, such as folders
+                self.erase_values(page.keys)
         return self.inner.erase_many(names, expect)

@@ -173,9 +173,8 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     with access.retry_lock.lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
-            changed = _run_attempt(
-                _attempt(access, part, rows, source)
-            )  # the chunks may have been replaced by another array
+            # the chunks may have been replaced by another array
+            changed = _run_attempt(_attempt(access, part, rows, source))
             if not changed:
                 return
     located = access.storage.locate(part.batch.shards[rows[changed]])

@@ -42,9 +42,8 @@ class BitRound(ArrayToArray):
                 return array
             rounded = _rounded(bits, np.full(1, dropped, bits.dtype))
             if self.keeps_nan:
-                lost = np.isnan(bits.view(number)) & ~np.isnan(
-                    rounded.view(number)
-                )  # rounding changed a NaN to a number
+                # rounding changed a NaN to a number
+                lost = np.isnan(bits.view(number)) & ~np.isnan(rounded.view(number))
                 rounded[lost] = bits[lost]
         else:
             rounded = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")

@@ -191,9 +191,8 @@ def pack_metadata(metadata: ZarrArrayMetadata) -> Packed:
     shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names = metadata
     kind = kind_of(data_type)
     fields = (shape, data_type, chunk_shape, encoding, {kind.variant: _packed_fill(kind, fill)}, codecs, transformers)
-    return pack(
-        (*fields, names), DEPTH_LIMIT + 3
-    )  # the levels of a struct, a list and an entry above the configuration
+    # the levels of a struct, a list and an entry above the configuration
+    return pack((*fields, names), DEPTH_LIMIT + 3)
 
 
 def packed_shape(metadata: ZarrArrayMetadata) -> bytes:

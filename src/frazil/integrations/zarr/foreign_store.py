@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
     from zarr.abc.store import Store as ZarrStore
 
-_UNKNOWN_SIZE: Final = (
-    2**62
-)  # of a partly read value: zarr-python reports no sizes with parts, and a range beyond the end fails when it is read
+# of a partly read value: zarr-python reports no sizes with parts, and a range beyond the end fails when it is read
+_UNKNOWN_SIZE: Final = 2**62
 
 
 class ForeignStore(Store):

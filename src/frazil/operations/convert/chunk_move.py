@@ -34,9 +34,8 @@ from frazil.stores.transfer.content import join_pieces, read_values, taken
 from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects
-_BATCH = (
-    2**30
-)  # bytes of a batch from disk to disk, so that progress is reported; the kernel gives each thread 16 objects at a time
+# bytes of a batch from disk to disk, so that progress is reported; the kernel gives each thread 16 objects at a time
+_BATCH = 2**30
 _LOOKED_UP: Final = 256  # keys of one look-up, which opens the existing ones
 _MARGIN_NS: Final = 2_500_000_000  # some disks round time stamps of files to even seconds
 

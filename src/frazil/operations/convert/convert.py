@@ -103,9 +103,8 @@ def prepare(
     hierarchy, nodes = read_hierarchy(store, root, registry)
     _check_v2((hierarchy.layout.zarr_format, to))
     target = Hierarchy(to_root, _layout(to_root, to))
-    keys = (
-        DefaultKeys("/") if isinstance(to_store, NodeStore) else None
-    )  # there chunks have coordinates instead of keys
+    # there chunks have coordinates instead of keys
+    keys = DefaultKeys("/") if isinstance(to_store, NodeStore) else None
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode, chunk_keys=keys)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
     if isinstance(to_store, NodeStore):

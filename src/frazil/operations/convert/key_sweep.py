@@ -46,9 +46,8 @@ class Sweep:
         self.stray_count = 0
 
     def __iter__(self) -> Iterator[Chunks]:
-        scalars: dict[
-            str, list[tuple[Page, int]]
-        ] = {}  # an array without dimensions may have its chunk under either of two keys
+        # an array without dimensions may have its chunk under either of two keys
+        scalars: dict[str, list[tuple[Page, int]]] = {}
         details = not self._store.capabilities.direct
         for page in self._store.list_pages(self._hierarchy.root, details=details):
             path, rows, coords = "", list[int](), list[tuple[int, ...]]()

@@ -117,9 +117,8 @@ def prepare_copy(
     noted = None if into_session else to_store.get_versioned(to_root + JOURNAL_NAME)
     own = None if noted is None else parse_journal(noted[0])
     own = own if own is not None and own.origin == origin else None
-    again = (
-        own is not None and not own.emptying
-    )  # an interrupted emptying may have left some of the old keys, which are not copies
+    # an interrupted emptying may have left some of the old keys, which are not copies
+    again = own is not None and not own.emptying
     is_empty = to_store.is_empty(to_root)
     if not into_session:
         replaces = overwrite and own is None and not is_empty

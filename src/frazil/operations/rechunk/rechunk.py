@@ -310,9 +310,8 @@ def _check_no_overlap(array: Array, store: Store, root: str) -> None:
 
 def _source_location(array: Array) -> tuple[Store, str]:
     """The prefix below which the array is."""
-    root = getattr(
-        array._location.layout, "root", None
-    )  # of a hierarchy of the drafts, whose nodes have no folder of their own
+    # of a hierarchy of the drafts, whose nodes have no folder of their own
+    root = getattr(array._location.layout, "root", None)
     prefix = f"{array.path}/" if array.path else ""
     return array.store, prefix if root is None else root
 

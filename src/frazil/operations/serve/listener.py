@@ -238,9 +238,8 @@ class _Connection(BaseHTTPRequestHandler):
         served, modern = self.server.served, self.request_version >= "HTTP/1.1"
         self._unread = "transfer-encoding" in self.headers or self.headers.get("content-length", "0").strip() != "0"
         if self._unread or not modern:
-            self.close_connection = (
-                True  # bodies are ignored, and the beginning of the next request is not searched for
-            )
+            # bodies are ignored, and the beginning of the next request is not searched for
+            self.close_connection = True
         if self.headers.defects or self.headers.get_payload():  # a line that is not a header
             self._send_last(refusal(400, "a header is malformed"))
             return

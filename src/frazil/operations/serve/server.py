@@ -161,9 +161,8 @@ class Server:
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
         documents = ConsolidatedDocuments(options.every)
         served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), documents)
-        hosts_of(
-            options.host, options.port, options.host_names
-        )  # raises the errors in these arguments before anything listens
+        # raises the errors in these arguments before anything listens
+        hosts_of(options.host, options.port, options.host_names)
         self._listener: Listener = listen(served, options.host, options.port, options.connections)
         name, number = self._listener.server_address[:2]
         self._listener.hosts = hosts_of(options.host, int(number), options.host_names)

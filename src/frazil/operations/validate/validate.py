@@ -43,9 +43,8 @@ _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
 _MENDS = "`frazil validate --repair` restores it"
 _MENDED = "its content before the append was restored"
-_CONSOLIDATED = (
-    "meta/root/consolidated/.zmetadata"  # copies of documents, as written by zarr-python 2 in the older draft
-)
+# copies of documents, as written by zarr-python 2 in the older draft
+_CONSOLIDATED = "meta/root/consolidated/.zmetadata"
 
 
 def validate(
@@ -267,12 +266,12 @@ class _Run:
     ) -> ShardTable | None:
         """The index of a shard that may have been copied while it was torn, restored on request; None if it stays torn."""
         torn = isinstance(shard.error, DataError)
-        problem = Problem("torn", f"an append to the shard was killed, and {COPIED_TORN}: {_MENDS}", path, key, chunk)
+        problem = Problem("torn", f"{_TORN}, and {COPIED_TORN}: {_MENDS}", path, key, chunk)
         if self._repair and (torn or shard.table is not None):  # after another error it is unknown which it is
             try:
                 restore_copy(chunk_store(array), key, readable=not torn)
             except StoreError as error:
-                problem = problem._replace(message=f"an append to the shard was killed: {error.message}")
+                problem = problem._replace(message=f"{_TORN}: {error.message}")
             else:
                 (shard,) = read_tables(array, [key], self._limit // 2, restore=False)
                 if torn and shard.error is None:

@@ -18,9 +18,8 @@ from frazil.operations.view.scale_bars import colour_bar, legend
 from frazil.operations.view.text import Coverage, line_height, text_coverage
 
 _LEAST_SIDE: Final = 512  # smaller pictures are enlarged, with a square of pixels for each value
-_THINNEST: Final = (
-    3  # the greatest ratio of the longer side to the shorter one: beyond it the values are not drawn as squares
-)
+# the greatest ratio of the longer side to the shorter one: beyond it the values are not drawn as squares
+_THINNEST: Final = 3
 _SMALLEST_TEXT, _LARGEST_TEXT = 9, 28
 _NO_MEANINGS: Final[Mapping[float, str]] = {}
 

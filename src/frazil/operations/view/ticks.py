@@ -32,9 +32,8 @@ def ticks(low: float, high: float, most: int, *, angles: bool = False) -> list[t
     angles: in degrees, which are 15, 30, 45, 60 or 90 apart if there are many."""
     rough = (high / most - low / most) or 5e-324
     power = floor(log10(rough))
-    step = next(
-        (m * 10.0**power for m in (1, 2, 5, 10) if m * 10.0**power >= rough * 0.999), 0.0
-    )  # inf at the end of floats
+    # inf at the end of floats
+    step = next((m * 10.0**power for m in (1, 2, 5, 10) if m * 10.0**power >= rough * 0.999), 0.0)
     if angles and 10 < rough <= _ANGLES[-1]:
         step = next(angle for angle in _ANGLES if angle >= rough)
     if (

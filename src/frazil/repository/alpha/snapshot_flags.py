@@ -18,13 +18,11 @@ HISTORY: Final = 8  # ancestors that a snapshot lists
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"
 _OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as programs may copy flags to the next one
-_DIGESTS: Final = (
-    "frazil.chunk_digests"  # the algorithm, in every snapshot of a repository that was created with digests
-)
+# the algorithm, in every snapshot of a repository that was created with digests
+_DIGESTS: Final = "frazil.chunk_digests"
 _CRC: Final = pack("crc32c")
-_FILE_DIGESTS: Final = (
-    "frazil.digests"  # the id of its snapshot, as programs without such digests copy flags to the next one
-)
+# the id of its snapshot, as programs without such digests copy flags to the next one
+_FILE_DIGESTS: Final = "frazil.digests"
 _ONLY_FILES: Final = "frazil.file_digests"  # the same, of versions whose snapshots have no digest
 _METADATA: Final = "frazil.metadata"  # the names of the properties with metadata of the commit
 

@@ -43,9 +43,8 @@ _SPLIT: Final = (
     "gridType",
     _PARAMETER,
 )  # keys that split fields into datasets: the first one with several values
-_FEW_POINTS: Final = (
-    2**26
-)  # of a grid that any message may have: if all values are the same, a message has none of them
+# of a grid that any message may have: if all values are the same, a message has none of them
+_FEW_POINTS: Final = 2**26
 _POINTS_OF_BYTE: Final = 64  # of a larger grid, for each byte of the message: more than any packing achieves
 _TURNED: Final = "alternativeRowScanning"  # whether every other row is stored from its end
 _REASON: Final = "GRIB packs the values of each field in its own way"

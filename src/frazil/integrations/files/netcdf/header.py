@@ -182,7 +182,6 @@ class _Reader:
                 raise self.fail(f"{label} does not have its records along its first dimension", start)
         attributes = self.items(f"attributes of {label}", _ATTRIBUTES, self.attribute)
         kind = self.type(label)
-        self.take(
-            self.count_bytes, f"the size of {label}"
-        )  # redundant: follows from its dimensions, and is not exact for large variables
+        # redundant: follows from its dimensions, and is not exact for large variables
+        self.take(self.count_bytes, f"the size of {label}")
         return Variable(name, numbers, attributes, kind, self.number(self.offset_bytes, f"the place of {label}"))

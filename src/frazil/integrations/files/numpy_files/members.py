@@ -16,9 +16,8 @@ from frazil.errors import ChecksumError, ChunkDecodeError, FormatError
 PIECE: Final = 2**20  # bytes that are read, or decoded, at once
 
 _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")  # of a member; lengths of the name and the extra field come last
-_LZMA_HEADER: Final = struct.Struct(
-    "<2xHBI"
-)  # version, bytes of properties (5), and these: lc, lp and pb in one byte, and bytes of the dictionary
+# version, bytes of properties (5), and these: lc, lp and pb in one byte, and bytes of the dictionary
+_LZMA_HEADER: Final = struct.Struct("<2xHBI")
 _LARGEST_DICTIONARY: Final = 2**26  # bytes: the most of any preset of LZMA
 _ENCRYPTED: Final = 1
 
