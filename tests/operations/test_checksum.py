@@ -38,7 +38,9 @@ def by_definition(values: np.ndarray) -> str:
 def checksum_of(values: np.ndarray) -> str:
     """Of an array with these elements."""
     native = values.astype(values.dtype.newbyteorder("="))
-    return frazil.checksum(frazil.create_array(MemoryStore(), data=native, chunks=tuple(max(1, n) for n in values.shape)))
+    return frazil.checksum(
+        frazil.create_array(MemoryStore(), data=native, chunks=tuple(max(1, n) for n in values.shape))
+    )
 
 
 @given(
