@@ -54,6 +54,7 @@ class Capabilities(Record):
     conditional: bool = True  # put and erase honour `expect`
     case_sensitive: bool = True  # "a" and "A" are two keys
     direct: bool = False  # the number of spans does not add to the cost of a fetch: the kernel reads files itself, or the values are in memory
+    sized: bool = False  # a fetch without spans makes no request for each name: sizes are known before values are read
     streams: bool = False  # put_many takes a value that comes in parts (Pieces.parts)
     erases_prefixes: bool = False  # erase_many takes prefixes: "", and names that end in "/"
     conditions_seen: bool = True  # conditions are known to hold: the server has refused one, or there is no server

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 import weakref
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from tests.stores.local_disks import fork
 from tests.stores.refused_system_calls import lack, require_filters
 
-from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
+from frazil.errors import ChecksumError, ConflictError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import (
     Capabilities,
     Columns,
@@ -34,8 +36,9 @@ from frazil.stores import (
 from frazil.stores.local import new_files as files_module
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.value_copies import put_parts
-from frazil.stores.values import Changed, Pieces, Sources, whole_spans
+from frazil.stores.values import NO_SPANS, Changed, Pieces, Sources, whole_spans
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
+from frazil.testing.buffered_store import BufferedStore
 
 NAMES = st.lists(
     st.sampled_from(["a", "b", "c", "d e", "ü", "\n", ".x", "zarr.json", "~"]), min_size=1, max_size=3
@@ -187,6 +190,48 @@ def test_fetched_bytes_are_released_before_the_next_fetch(tmp_path: Path) -> Non
     LocalStore(tmp_path).copy_in(names, source, names, limit=limit)
     assert all(LocalStore(tmp_path).get(name) == source.inner.get(name) for name in names)
     assert source.most <= limit
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_deflated_entries_are_inflated_within_the_limit(tmp_path: Path, local: bool) -> None:
+    """All of a batch were inflated before their sizes were compared with the limit."""
+    limit, mib = 2**21, np.random.default_rng(1).integers(0, 4, 2**20, np.uint8).tobytes()
+    values = {**{f"small/{number}": mib for number in range(16)}, "large": mib * 16, "empty": b""}
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for name, value in values.items():
+            file.writestr(name, value)
+    folder, target = LocalStore(tmp_path), LocalStore(tmp_path / "to")
+    source = ZipStore("a.zip", store=folder if local else BufferedStore(folder))
+    source.get("empty")
+    tracemalloc.start()
+    try:
+        assert target.copy_in(list(values), source, list(values), limit=limit) == [*map(len, values.values())]
+        assert tracemalloc.get_traced_memory()[1] < 2 * limit
+    finally:
+        tracemalloc.stop()
+    assert all(target.get(name) == value for name, value in values.items())
+
+
+def test_a_large_deflated_entry_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
+    value, path, other = os.urandom(300_000), tmp_path / "a.zip", tmp_path / "b.zip"
+    for archive, content in ((path, value), (other, value[::-1])):
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("a", content)
+    source, target = ZipStore(path), LocalStore(tmp_path / "to")
+    parts = source.read_parts("a", source.fetch(["a"], NO_SPANS), 2**16)
+    next(parts)
+    other.rename(path)
+    with pytest.raises(ConflictError, match="replaced"):
+        list(parts)
+    assert target.copy_in(["a"], source, ["a"], limit=2**16) == [len(value)]
+    assert target.get("a") == value[::-1]
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"PK\1\2") + 16] ^= 1  # the checksum in the directory
+    damaged[14] ^= 1  # and in the header
+    path.write_bytes(damaged)
+    with pytest.raises(ChecksumError):
+        target.copy_in(["b"], source, ["a"], limit=2**16)
+    assert target.list() == ["a"]
 
 
 def test_a_copy_is_of_one_version_though_the_source_is_replaced() -> None:

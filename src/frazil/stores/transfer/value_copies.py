@@ -16,9 +16,11 @@ from frazil.stores.values import (
     ANY,
     FOLDER,
     FOUND,
+    MISSING,
     NO_SPANS,
     OPEN_AT_ONCE,
     WHOLE,
+    Columns,
     Fetched,
     Pieces,
     Sources,
@@ -45,9 +47,9 @@ def copy_by_put(
     target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int
 ) -> list[int]:
     """copy_in by fetch and put_many. limit: bytes that may be in memory."""
-    direct = source.capabilities.direct
-    batch = OPEN_AT_ONCE if direct else max(1, min(OPEN_AT_ONCE, limit // _SHORTEST))
-    first = -1 if direct else max(1, limit // batch)
+    sized = source.capabilities.direct or source.capabilities.sized
+    batch = OPEN_AT_ONCE if sized else max(1, min(OPEN_AT_ONCE, limit // _SHORTEST))
+    first = 0 if sized else max(1, limit // batch)
     sizes: list[int] = []
     for low in range(0, len(names), batch):
         part = slice(low, low + batch)
@@ -58,7 +60,7 @@ def copy_by_put(
 def _copy_batch(
     target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], first: int, limit: int
 ) -> list[int]:
-    """first: bytes that are requested of each object before its size is known; -1: all, which takes no memory."""
+    """first: bytes that are requested of each object before its size is known; 0: sizes are known first."""
     sizes, long = _copy_small(target, names, source, sources, first, limit)
     for row in long:  # when the others are no longer in memory, as these need all of it
         sizes[row] = _put_long(target, names[row], source, sources[row], limit)
@@ -68,8 +70,8 @@ def _copy_batch(
 def _copy_small(
     target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], first: int, limit: int
 ) -> tuple[list[int], list[int]]:
-    """_copy_batch, except for objects that are larger: returns the sizes, and the rows of the larger ones."""
-    fetched = source.fetch(sources, whole_spans(len(names), first))
+    """_copy_batch, except for objects that are larger, or replaced meanwhile: returns the sizes, and the rows of these."""
+    fetched = source.fetch(sources, whole_spans(len(names), first) if first else NO_SPANS)
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
             raise StoreError("there is a folder where a value is expected", key=source_name, hint="find out what it is")
@@ -80,21 +82,29 @@ def _copy_small(
     room = 0
 
     def put() -> None:
-        if small:
-            rows = np.ascontiguousarray(fetched.rows[small])
-            rows[:, 2] = [sizes[row] for row in small]
-            pieces = Pieces(fetched.sources, rows, np.arange(len(small) + 1, dtype=np.int64))
-            target.put_many([names[row] for row in small], pieces, [ANY] * len(small))
-            small.clear()
+        answer, rows = fetched, fetched.rows
+        if not first and small:
+            spans = np.array([(row, 0, sizes[row]) for row in small], np.int64)
+            answer = source.fetch(sources, spans, continue_from=fetched)
+            rows = np.empty((len(names), 3), np.int64)
+            rows[small] = answer.rows
+        whole: list[int] = []
+        for row in small:
+            (whole if _is_whole(answer, rows[row], sizes[row], sources[row]) else long).append(row)
+        small.clear()
+        if whole:
+            rows = rows[whole]
+            rows[:, 2] = [sizes[row] for row in whole]
+            pieces = Pieces(answer.sources, rows, np.arange(len(whole) + 1, dtype=np.int64))
+            target.put_many([names[row] for row in whole], pieces, [ANY] * len(whole))
 
     for row in found:
         size = int(fetched.sizes[row])
         if size < 0:  # the store does not know it
             sizes[row] = _put_unmeasured(target, names[row], source, sources[row])
-        elif size > (limit if first < 0 else first):
+        elif size > (first or limit):
             long.append(row)
         else:
-            _check_whole(fetched, row, size, sources[row])
             if room + size > limit:
                 put()
                 room = 0
@@ -105,10 +115,12 @@ def _copy_small(
     return sizes, long
 
 
-def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
-    blob, start, _ = fetched.rows[row].tolist()
-    if blob < 0 and len(fetched.sources.buffers[-1 - blob]) < start + size:
+def _is_whole(fetched: Fetched, row: Columns, size: int, key: str) -> bool:
+    """False if the object was replaced since its size was read. Raises StoreError for a part of an object."""
+    blob, start, _ = row.tolist()
+    if MISSING < blob < 0 and len(fetched.sources.buffers[-1 - blob]) < start + size:
         raise StoreError(f"the store returned less than the {size} bytes of the object", key=key, hint="try again")
+    return bool(blob != MISSING)
 
 
 def _put_unmeasured(target: StorePort, name: str, source: StorePort, source_name: str) -> int:
@@ -127,7 +139,7 @@ def _put_long(target: StorePort, name: str, source: StorePort, source_name: str,
             return -1
         size = int(found.sizes[0])
         try:
-            put_parts(target, name, size, pieces_of_object(source, source_name, found, limit))
+            put_parts(target, name, size, source.read_parts(source_name, found, limit))
         except ConflictError:
             continue
         return size
@@ -139,8 +151,7 @@ def _put_long(target: StorePort, name: str, source: StorePort, source_name: str,
 
 
 def pieces_of_object(source: StorePort, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-    """The bytes of an object of known size, one after the other, of the version in `found`; at most `limit` of them in memory. Raises ConflictError
-    if it is replaced meanwhile, StoreError."""
+    """Store.read_parts by fetches."""
     size, version = int(found.sizes[0]), found.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
     window = max(1, limit // each) * each

@@ -5,14 +5,14 @@ A stored entry is a part of that object; in a file the kernel reads it there. A 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.base.record import Record
-from frazil.errors import ChecksumError, FormatError, StoreError
+from frazil.errors import ChecksumError, ConflictError, FormatError, StoreError
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
@@ -331,11 +331,11 @@ class _Reader:
             raise _mismatch(self.names[int(name[whole[wrong[0]]])])
 
     def _inflate(self, packed: Columns, rows: Columns) -> None:
-        if not len(packed):
-            return
-        out, offsets = self._bytes(np.ascontiguousarray(rows), [self.names[row] for row in packed.tolist()])
-        for number, row in enumerate(packed.tolist()):
-            self._keep(row, out[offsets[number] : offsets[number + 1]])
+        for number, row in enumerate(
+            packed.tolist()
+        ):  # one by one, so that packed bytes are not in memory beside all inflated ones
+            out, _ = self._bytes(rows[number : number + 1], [self.names[row]])
+            self._keep(row, out)
 
     def _inflated(self, row: int) -> int:
         if row not in self.inflated:
@@ -360,22 +360,54 @@ def _resolved(spans: Columns, sizes: Columns) -> Columns:
     return rows
 
 
+def inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:
+    """Store.read_parts for a deflated entry, whose parts can only be read one after the other."""
+    table, version = answer.found.table, answer.held.versions[0]
+    reader = _Reader(archive, answer.entries, answer.found, [name], version, None)
+    each = max(2**16, limit // 8)  # as there are several: read, copied, inflated, and being stored
+
+    def packed() -> Iterator[bytes]:
+        current = reader.prepare(np.zeros(1, np.int64))
+        first, last = int(table[0, DATA]), int(table[0, DATA] + table[0, STORED])
+        for at in range(first, last, each) if current else ():
+            span = np.array([[0, at, min(each, last - at)]], np.int64)
+            fetched = archive.fetch(span, version)
+            if fetched is None:
+                current = False
+                break
+            yield read_values(fetched, [archive.key], span)[0] or b""
+        if not current:
+            raise ConflictError("the zip archive was replaced while it was read", key=name, hint="read it again")
+
+    return _inflated(packed(), int(table[0, SIZE]), int(table[0, CRC]), name, each)
+
+
 def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
     """Inflates `size` bytes. Raises FormatError, ChecksumError; no more than `size` bytes are allocated."""
-    machine = zlib.decompressobj(-15)
-    try:
-        value = machine.decompress(flat_buffer(packed), size + 1)
-    except zlib.error as error:
-        raise FormatError(f"an entry of the zip archive cannot be inflated: {error}", key=name) from None
-    if len(value) != size or not machine.eof or machine.unused_data:
+    return b"".join(_inflated([packed], size, checksum, name, size + 1))
+
+
+def _inflated(packed: Iterable[SourceBuffer], size: int, checksum: int, name: str, most: int) -> Iterator[bytes]:
+    """inflate, in parts of at most `most` bytes; an error may come after the last one."""
+    machine, length, found = zlib.decompressobj(-15), 0, 0
+    for part in packed:
+        remaining, is_full = flat_buffer(part), True
+        while (remaining or is_full) and length <= size:
+            try:
+                value = machine.decompress(remaining, most)
+            except zlib.error as error:
+                raise FormatError(f"an entry of the zip archive cannot be inflated: {error}", key=name) from None
+            remaining, is_full = machine.unconsumed_tail, len(value) == most
+            length, found = length + len(value), zlib.crc32(value, found)
+            yield value
+    if length != size or not machine.eof or machine.unused_data:
         raise FormatError(
             f"an entry of the zip archive does not have the {size} bytes that its directory says",
             key=name,
             hint="the archive is damaged, or a zip bomb",
         )
-    if zlib.crc32(value) != checksum:
+    if found != checksum:
         raise _mismatch(name)
-    return value
 
 
 def _mismatch(name: str) -> ChecksumError:
