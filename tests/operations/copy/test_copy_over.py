@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import frazil
 from frazil.errors import FrazilError, StoreError
 from frazil.operations.copy.journal import JOURNAL_NAME
-from frazil.stores import Changed, MemoryStore, Pieces, Store, Version, WrappedStore
+from frazil.stores import Changed, MemoryStore, Pieces, Store, Version, WrappedStore, ZipStore
 
 OLD, NEW = np.full((8, 8), 1, np.int32), np.full((8, 8), 2, np.int32)
 PATHS = ("a", "deep/below/b")
@@ -77,3 +78,18 @@ def test_interrupted_copies_show_no_partial_array_and_are_resumed() -> None:
         frazil.copy(source, target, overwrite=not target.inner.exists(JOURNAL_NAME))
         assert target.wrong == [], f"after a failure at change {fails_at}"
         assert {key: target.inner.get(key) for key in target.inner.list()} == expected
+
+
+@pytest.mark.parametrize("rechunks", [False, True])
+def test_a_zip_archive_that_becomes_smaller_meanwhile_is_replaced(tmp_path: Path, rechunks: bool) -> None:
+    """Its entries, also the journal, then have new versions: the copy failed as if another one had begun."""
+    source, target = MemoryStore(), ZipStore(tmp_path / "a.zip")
+    data = np.random.default_rng(1).integers(0, 256, 2**21, np.uint8)
+    frazil.create_array(source, data=data, chunks=2**20)
+    for _ in range(2):
+        if rechunks:
+            frazil.rechunk(source, target, chunks=2**19, overwrite=True)
+        else:
+            frazil.copy(source, target, overwrite=True)
+        assert np.array_equal(frazil.open_array(target)[...], data)
+        assert JOURNAL_NAME not in target.list()

@@ -152,9 +152,8 @@ def test_a_write_inside_of_with_fails(tmp_path: Path) -> None:
         assert file.testzip() is None
 
 
-def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> None:
-    """A later file with the name often gets the inode of the deleted one."""
-    path, journal = tmp_path / "x.zip", tmp_path / "x.zip.journal"
+def write_and_be_killed(path: Path) -> None:
+    """Leaves an archive with half of a change, and its journal."""
     store = ZipStore(path)
     store.set("a", b"old")
     with (
@@ -163,6 +162,12 @@ def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> No
         pytest.raises(Killed),
     ):
         store.set("a", b"new")
+
+
+def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+    """A later file with the name often gets the inode of the deleted one."""
+    path, journal = tmp_path / "x.zip", tmp_path / "x.zip.journal"
+    write_and_be_killed(path)
     before = journal.read_bytes()
     for writer in ("zipfile", "frazil"):
         path.unlink()
@@ -182,14 +187,7 @@ def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> No
 def test_the_journal_of_a_copied_archive_is_kept(tmp_path: Path) -> None:
     """It is useless for the copy, but has the only directory, until the archive is replaced."""
     path, copied = tmp_path / "x.zip", tmp_path / "copied.zip"
-    store = ZipStore(path)
-    store.set("a", b"old")
-    with (
-        failing(2, Killed(), half=True),
-        patch.object(archive_file.ArchiveFile, "restore", _nothing),
-        pytest.raises(Killed),
-    ):
-        store.set("a", b"new")
+    write_and_be_killed(path)
     journal = Path(f"{path}.journal").read_bytes()
     copied.write_bytes(path.read_bytes())
     Path(f"{copied}.journal").write_bytes(journal)
@@ -249,6 +247,50 @@ def test_writers_are_killed(tmp_path: Path) -> None:
         done = max(numbers.values())
         assert done in {acknowledged, acknowledged + 1}
         assert sorted(numbers.values()) == list(range(max(0, done - 49), done + 1))
+
+
+_RENAMER = """
+import os, signal, sys
+from frazil.stores import ZipStore
+rename = os.rename
+os.rename = lambda a, b: os.kill(os.getpid(), signal.SIGKILL) if b == sys.argv[2] else rename(a, b)
+ZipStore(sys.argv[1]).erase("large")
+"""
+
+
+@pytest.mark.parametrize("file", ["x.zip", "x.zip.journal"])
+def test_the_next_writer_removes_the_unfinished_file_of_a_killed_one(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "x.zip"
+    (tmp_path / "x.zip.new").write_bytes(b"of somebody else")
+    ZipStore(path).put_many(["a", "large"], _pieces([b"1", bytes(2**21)]), [None, None])
+    done = subprocess.run([sys.executable, "-c", _RENAMER, str(path), str(tmp_path / file)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 3
+    found = content(path)
+    assert found["a"] == b"1"
+    ZipStore(path).set("b", b"2")
+    assert content(path) == {**found, "b": b"2"}
+    assert sorted(os.listdir(tmp_path)) == ["x.zip", "x.zip.new"]
+
+
+def test_the_next_writer_waits_until_a_rewrite_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its journal was removed by the writer before: if it was killed then, the archive was lost."""
+    path, rename = tmp_path / "x.zip", os.rename
+    store = ZipStore(path)
+    store.put_many(["a", "large"], _pieces([b"1", bytes(2**21)]), [None, None])
+    opened: list[archive_file.ArchiveFile] = []
+
+    def renamed(old: str, new: str) -> None:
+        rename(old, new)
+        if new == str(path):
+            with pytest.raises(StoreError, match="another writer"):
+                opened.append(archive_file.open_archive(new, sync=False))
+
+    monkeypatch.setattr(os, "rename", renamed)
+    store.erase("large")
+    assert os.path.getsize(path) < 1000
+    assert opened == []
+    assert content(path) == {"a": b"1"}
 
 
 @pytest.mark.parametrize("lacks", [(), ("links", "links by Python"), ("unnamed files",)])

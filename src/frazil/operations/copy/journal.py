@@ -71,12 +71,17 @@ def parse_journal(value: bytes | None) -> Journal | None:
 
 
 def put_journal(store: Store, root: str, journal: Journal, present: Version | None) -> Version | None:
-    """Writes the journal in place of one with the version `present` (ABSENT: of none). Returns its new version. Of two runs with one destination, one succeeds.
-    Raises AlreadyExistsError."""
+    """Writes the journal in place of one with the version `present` (ABSENT: of none), or of this run: a zip archive that becomes smaller gives its values new
+    versions. Returns its new version. Of two runs with one destination, one succeeds. Raises AlreadyExistsError."""
+    key = root + JOURNAL_NAME
     expect = present if store.capabilities.expects else ANY  # `put` requires more of the store
-    answer = store.put_many([root + JOURNAL_NAME], pieces_of([journal.emit()]), [expect])[0]
+    answer = store.put_many([key], pieces_of([journal.emit()]), [expect])[0]
     if isinstance(answer, Changed):
-        raise _in_use_error(store, root)
+        stored = store.get_versioned(key) if journal.run else None
+        found = None if stored is None else parse_journal(stored[0])
+        if stored is None or found is None or found.run != journal.run:
+            raise _in_use_error(store, root)
+        return put_journal(store, root, journal, stored[1])
     return answer
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 JOURNAL: Final = ".journal"  # added to the name of the archive
-_NEW: Final = ".new"  # added to the name of an unfinished file
+_NEW: Final = ".frazil-new"  # added to the name of an unfinished file; one that exists is removed
 _HEAD: Final = Struct("<8sQQQI")
 _MARK: Final = b"frazil\0\2"
 _PART: Final = 2**24  # bytes that the system copies in one call
@@ -104,8 +104,11 @@ class ArchiveFile:
         return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def restore(self) -> bool:
-        """Undoes the changes of a killed writer, or of this one. Returns whether there were any. A journal of another file stays: if both were copied, it has
-        the only directory. The next change replaces it. Raises StoreError, FormatError."""
+        """Undoes the changes of a killed writer, or of this one, and removes its unfinished files. Returns whether there were changes. A journal of another file
+        stays: if both were copied, it has the only directory. The next change replaces it. Raises StoreError, FormatError."""
+        for unfinished in (self.path + _NEW, self.path + JOURNAL + _NEW):
+            with suppress(OSError):
+                os.unlink(unfinished)
         with _store_errors(self.path, "restored"):
             try:
                 with open(self.path + JOURNAL, "rb") as file:
@@ -165,30 +168,32 @@ class ArchiveFile:
 
     def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
         """Replaces the archive by a new one with these spans (start, bytes) of it, one after the other, and a directory. This object keeps the old one open."""
-        new_path = (
-            self.path + _NEW
-        )  # under the lock only one process creates it; the file of a killed one is overwritten
+        new_path = self.path + _NEW  # under the lock only one process creates it
         with _store_errors(self.path, "rewritten"):
             stat = os.fstat(self.fd)
             fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                at = 0
-                for start, length in spans:
-                    _copy(self.fd, fd, start, length, at)
-                    at += length
-                _write(fd, directory, at)
-                os.fchmod(fd, stat.st_mode & 0o7777)
-                if self.sync:
-                    os.fsync(fd)
-                os.rename(new_path, self.path)
-            except BaseException:
-                os.unlink(new_path)
-                raise
+                try:
+                    fcntl.flock(
+                        fd, fcntl.LOCK_EX | fcntl.LOCK_NB
+                    )  # the next writer waits until the journal is removed, which would be its own
+                    at = 0
+                    for start, length in spans:
+                        _copy(self.fd, fd, start, length, at)
+                        at += length
+                    _write(fd, directory, at)
+                    os.fchmod(fd, stat.st_mode & 0o7777)
+                    if self.sync:
+                        os.fsync(fd)
+                    os.rename(new_path, self.path)
+                except BaseException:
+                    os.unlink(new_path)
+                    raise
+                with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
+                    os.unlink(self.path + JOURNAL)
+                self._sync_folder()
             finally:
                 os.close(fd)
-            with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
-                os.unlink(self.path + JOURNAL)
-            self._sync_folder()
 
     def _synced(self) -> None:
         if self.sync:
