@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.base import arrays
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 SourceBuffer: TypeAlias = "bytes | memoryview | _kernel.Segment | NDArray[np.generic]"
-Columns: TypeAlias = "NDArray[np.int64]"
+Columns: TypeAlias = arrays.Columns
 T = TypeVar("T")
 Version = bytes  # opaque; equal versions of a key mean equal bytes
 
@@ -116,7 +117,7 @@ class Page(Record):
     versions: Sequence[Version | None] | None = None
     modified: Columns | None = None
 
-    def prefixes(self) -> NDArray[np.bool_]:
+    def prefixes(self) -> arrays.Flags:
         """Which rows are prefixes, bool[n]."""
         return np.fromiter((key[-1] == "/" for key in self.keys), np.bool_, len(self.keys))
 

@@ -6,10 +6,11 @@ Reading is in shard_reader.py, the layout of new shards in shard_builder.py."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import Flags
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts, outrun
@@ -36,13 +37,10 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.codecs.sharding import whole_shard
 else:
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
-Flags: TypeAlias = "NDArray[np.bool_]"
 Answer = Version | Changed | None
 
 
