@@ -45,8 +45,7 @@ class SharedChunks:
     def direct(self) -> bool:
         return self.store.capabilities.direct
 
-    @property
-    def joins(self) -> bool:
+    def joins(self, nbytes: int) -> bool:
         return not self.store.capabilities.streams
 
     @property

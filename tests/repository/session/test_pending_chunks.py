@@ -11,16 +11,18 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
+import obstore
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
+from frazil.base.arrays import Octets
 from frazil.repository.session import changed_references, pending_chunks
 from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, plan_packs, store_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
-from frazil.stores import MemoryStore
+from frazil.stores import MemoryStore, ObjectStore
 
 LIMIT = 2**18
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
@@ -71,6 +73,28 @@ def test_packs_have_arrays_and_their_chunks_in_order() -> None:
     (pack,) = [store.get(key) for key in store.list() if key.startswith("chunks/")]
     assert pack is not None
     assert list(pack[::1024]) == [1, 2, 3, 4, 5]
+
+
+def test_waiting_chunks_and_those_that_are_encoded_share_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had all of it."""
+    waiting: list[int] = []
+    append = changed_references.PendingBytes.append
+
+    def counted(pending: changed_references.PendingBytes, segment: Octets) -> int:
+        number = append(pending, segment)
+        waiting.append(pending.nbytes)
+        return number
+
+    monkeypatch.setattr(changed_references.PendingBytes, "append", counted)
+    limit = 16 * LIMIT
+    store = ObjectStore(obstore.store.MemoryStore())
+    session = frazil.Repository.create(store, runtime=Runtime(bytes_in_flight=limit)).writable_session()
+    values = np.random.default_rng(1).integers(0, 256, 4 * limit, np.uint8)
+    array = session.root.create_array("a", data=values, chunks=(2**13,), codecs=[])
+    assert max(waiting) <= limit // 2
+    assert np.array_equal(array[:], values)
+    assert array._storage.joins(2**13)
+    assert not array._storage.joins(2 * PACK_LIMIT)
 
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])

@@ -65,7 +65,8 @@ def _copied(access: Access, nbytes: int, pieces: int) -> int:
     """Bytes of which a second copy is held while they are sent in `pieces`."""
     if access.storage.direct:
         return 0
-    return nbytes if access.storage.joins else min(nbytes, pieces * SHORT)
+    value = prod(access.chain.inner_chunk_counts) * access.chain.inner_chunk.nbytes
+    return nbytes if access.storage.joins(value) else min(nbytes, pieces * SHORT)
 
 
 def _decoded(access: Access) -> int:
@@ -103,5 +104,5 @@ def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> int:
     ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))[pieces.offsets]
     values, nbytes = np.diff(ends), int(ends[-1])
     in_parts = int(np.minimum(values[values >= MULTIPART], IN_PARTS).sum())
-    copied = nbytes if access.storage.joins else short_bytes(pieces) + in_parts
+    copied = nbytes if access.storage.joins(nbytes // max(len(values), 1)) else short_bytes(pieces) + in_parts
     return blobs.nbytes + copied + min(nbytes // 4, _CLIENT_BYTES)

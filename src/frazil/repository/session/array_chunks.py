@@ -64,9 +64,13 @@ class ArrayChunks:
         # a thread that holds the lock, such as one that calls a solver in a rebase, cannot wait for others that need it
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
+    def joins(self, nbytes: int) -> bool:
+        return nbytes <= self._pending_limit or not self._owner.files.store.capabilities.streams
+
     @property
-    def joins(self) -> bool:
-        return not self._owner.files.store.capabilities.streams
+    def _pending_limit(self) -> int:
+        """Bytes of the largest chunks that wait in memory."""
+        return PACK_LIMIT if self._owner.packing else INLINE_LIMIT
 
     @property
     def conditional_erase(self) -> bool:
@@ -191,7 +195,7 @@ class ArrayChunks:
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner
         lengths = _value_lengths(pieces)
-        limit = PACK_LIMIT if owner.packing else INLINE_LIMIT
+        limit = self._pending_limit
         if len(coords) == 1 and lengths.item(0) <= limit:
             return [self._publish_one(coords, pieces, lengths, expect[0])]
         with owner.lock:
@@ -207,6 +211,7 @@ class ArrayChunks:
         all_ids[large] = ids
         objects, offsets = np.zeros((2, len(coords)), np.int64)
         with owner.lock:
+            owner.make_room(int(lengths[~large].sum()))
             changed = owner.change_of(self._key).changed_references()
             fits = self._as_expected(coords, expect)
             if not large.all():

@@ -202,8 +202,8 @@ class SessionState:
         self.make_room(0)
 
     def make_room(self, nbytes: int) -> None:
-        """The same, if they would be with this many bytes more."""
-        limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
+        """The same, if they would be with this many bytes more. Half of the budget is for chunks that are encoded meanwhile."""
+        limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight // 2)
         if self.changes.pending.nbytes + nbytes > limit:
             store_pending(
                 self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2

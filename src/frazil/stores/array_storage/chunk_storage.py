@@ -174,9 +174,8 @@ class ChunkStorage(Protocol):
         """Whether chunks can be read without requests (Capabilities.direct), or only by this thread. If not, several fetches are made at once, by several
         threads."""
 
-    @property
-    def joins(self) -> bool:
-        """Whether `publish` holds a second copy of each value, in one piece of memory."""
+    def joins(self, nbytes: int) -> bool:
+        """Whether `publish` holds a second copy of a value of so many bytes, in one piece of memory."""
 
     @property
     def answers_files(self) -> bool:
@@ -277,8 +276,7 @@ class PlainChunks:
     def direct(self) -> bool:
         return self.store.direct
 
-    @property
-    def joins(self) -> bool:
+    def joins(self, nbytes: int) -> bool:
         return not self.store.capabilities.streams
 
     @property
