@@ -46,8 +46,8 @@ class Sweep:
         self.stray_count = 0
 
     def __iter__(self) -> Iterator[Chunks]:
-        # an array without dimensions may have its chunk under either of two keys
-        scalars: dict[str, list[tuple[Page, int]]] = {}
+        # an array without dimensions may have its chunk under either of two keys. Not with their pages, which have keys of many others
+        scalars: dict[str, list[tuple[str, int, Version | None]]] = {}
         details = not self._store.capabilities.direct
         for page in self._store.list_pages(self._hierarchy.root, details=details):
             path, rows, coords = "", list[int](), list[tuple[int, ...]]()
@@ -57,7 +57,12 @@ class Sweep:
                     self._is_stray(key)
                     continue
                 if not found[1]:
-                    scalars.setdefault(found[0], []).append((page, row))
+                    of_one = (
+                        (0, None)
+                        if page.sizes is None or page.versions is None
+                        else (page.sizes.item(row), page.versions[row])
+                    )
+                    scalars.setdefault(found[0], []).append((key, *of_one))
                     continue
                 if found[0] != path and rows:
                     yield _chunks(path, page, rows, coords)
@@ -67,10 +72,10 @@ class Sweep:
                 coords.append(found[1])
             if rows:
                 yield _chunks(path, page, rows, coords)
-        for path, places in scalars.items():
-            keys = [page.keys[row] for page, row in places]
-            page, row = places[keys.index(self._scalar(path, keys))]
-            yield _chunks(path, page, [row], [()])
+        for path, candidates in scalars.items():
+            keys, sizes, versions = map(list, zip(*candidates, strict=True))
+            page = Page(keys, None, np.array(sizes, np.int64), versions) if details else Page(keys)
+            yield _chunks(path, page, [keys.index(self._scalar(path, keys))], [()])
 
     def _is_stray(self, key: str) -> None:
         others = self._others
