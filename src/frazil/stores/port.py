@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
@@ -20,7 +20,7 @@ class KernelRoot(Protocol):
 
 
 class StorePort(ABC):
-    """Six operations (fetch, read_parts, put_many, erase_many, list_page, copy_in) and three facts (capabilities, identity, kernel_root).
+    """Five operations (fetch, put_many, erase_many, list_page, copy_in) and three facts (capabilities, identity, kernel_root).
 
     The operations get valid keys (keys.check_key) and need not check them again. Safe to use from many threads; pickles (by location, where it has one)."""
 
@@ -95,13 +95,6 @@ class StorePort(ABC):
         delimited  only the level directly below the prefix: keys, and prefixes in place of the keys below them
         details    also sizes, versions and times. Versions are those of `fetch` where the store lists them: valid for comparing, not for remembering
         limit      the most rows of the page, 1 or more; None: as many as the store finds at once"""
-
-    @abstractmethod
-    def read_parts(self, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-        """The bytes of an object, one after the other; at most `limit` of them in memory.
-
-        found  the answer to a fetch of this name, which has the version and the size
-        Raises ConflictError if the object is replaced meanwhile, StoreError."""
 
     @abstractmethod
     def copy_in(

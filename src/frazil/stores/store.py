@@ -28,7 +28,6 @@ from frazil.stores.values import (
     WHOLE,
     Changed,
     Columns,
-    Fetched,
     NameColumn,
     Page,
     Pieces,
@@ -280,10 +279,6 @@ class Store(StorePort):
         self.require("listable")
         for page in self.list_pages(prefix):
             self.erase_values(page.keys)
-
-    def read_parts(self, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-        """As the port says."""
-        return value_copies.pieces_of_object(self, name, found, limit)
 
     def copy_in(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -87,6 +87,8 @@ class Fetched(Record):
     version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is valid for `expect` while
                         this Fetched, which holds the object, is kept, and must not be remembered longer. None: no version may repeat
     resume    what the store that made this answer needs beside it to continue it (continue_from)
+    stream    for the answer to a fetch of one name: its bytes from the first to the last, at most a given number of them in memory, if every span would have to
+              be read from the beginning of the object; else None. Raises as a fetch, ConflictError if the object is replaced meanwhile
     """
 
     sources: Sources
@@ -96,6 +98,7 @@ class Fetched(Record):
     rows: Columns
     version_may_repeat: Sequence[bool] | None = None
     resume: object = None
+    stream: Callable[[int], Iterator[bytes]] | None = None
 
 
 PAGE: Final = 2**16  # rows of a page, where a listing starts again for each page

@@ -35,7 +35,7 @@ from frazil.stores import (
 )
 from frazil.stores.local import new_files as files_module
 from frazil.stores.transfer.content import as_buffers
-from frazil.stores.transfer.value_copies import put_parts
+from frazil.stores.transfer.value_copies import pieces_of_object, put_parts
 from frazil.stores.values import NO_SPANS, Changed, Pieces, Sources, whole_spans
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 from frazil.testing.buffered_store import BufferedStore
@@ -218,7 +218,7 @@ def test_a_large_deflated_entry_is_copied_whole_or_not_at_all(tmp_path: Path) ->
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("a", content)
     source, target = ZipStore(path), LocalStore(tmp_path / "to")
-    parts = source.read_parts("a", source.fetch(["a"], NO_SPANS), 2**16)
+    parts = pieces_of_object(source, "a", source.fetch(["a"], NO_SPANS), 2**16)
     next(parts)
     other.rename(path)
     with pytest.raises(ConflictError, match="replaced"):

@@ -9,6 +9,7 @@ from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.operations.copy.plan import digest_of
 from frazil.stores.store import Store
+from frazil.stores.transfer.value_copies import pieces_of_object
 from frazil.stores.values import NO_SPANS, Version
 
 
@@ -44,6 +45,6 @@ def md5_of(pieces: Iterable[bytes]) -> bytes:
 def _md5(store: Store, key: str, limit: int) -> bytes | None:
     """The digest of a value; None if it is replaced meanwhile."""
     try:
-        return md5_of(store.read_parts(key, store.fetch([key], NO_SPANS), limit))
+        return md5_of(pieces_of_object(store, key, store.fetch([key], NO_SPANS), limit))
     except ConflictError:
         return None

@@ -17,6 +17,7 @@ from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
+from frazil.stores.transfer.value_copies import pieces_of_object
 from frazil.stores.values import ANY, NO_SPANS
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit
         return False
     try:
         parts = zip(
-            store.read_parts(key, source_head, limit // 2),
-            to_store.read_parts(to_key, target_head, limit // 2),
+            pieces_of_object(store, key, source_head, limit // 2),
+            pieces_of_object(to_store, to_key, target_head, limit // 2),
             strict=True,
         )
         return all(a == b for a, b in parts)

@@ -139,7 +139,7 @@ def _put_long(target: StorePort, name: str, source: StorePort, source_name: str,
             return -1
         size = int(found.sizes[0])
         try:
-            put_parts(target, name, size, source.read_parts(source_name, found, limit))
+            put_parts(target, name, size, pieces_of_object(source, source_name, found, limit))
         except ConflictError:
             continue
         return size
@@ -151,7 +151,11 @@ def _put_long(target: StorePort, name: str, source: StorePort, source_name: str,
 
 
 def pieces_of_object(source: StorePort, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-    """Store.read_parts by fetches."""
+    """The bytes of an object of known size, one after the other, of the version in `found`, the answer to a fetch of this name alone; at most `limit` of them in
+    memory. Raises ConflictError if it is replaced meanwhile, StoreError."""
+    if found.stream is not None:
+        yield from found.stream(limit)
+        return
     size, version = int(found.sizes[0]), found.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
     window = max(1, limit // each) * each

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -148,7 +149,9 @@ def fetch_entries(
         rows[present[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
     sources, resume = Sources(reader.held.sources.files, reader.buffers), ReadEntries(reader.held, entries, found)
-    return Fetched(sources, status, versions, sizes, rows, [True] * len(names) if recent else None, resume)
+    packed = len(names) == 1 and bool(present[0]) and bool(found.table[0, METHOD])
+    stream = partial(_inflated_parts, archive, resume, names[0]) if packed else None
+    return Fetched(sources, status, versions, sizes, rows, [True] * len(names) if recent else None, resume, stream)
 
 
 def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:
@@ -360,8 +363,8 @@ def _resolved(spans: Columns, sizes: Columns) -> Columns:
     return rows
 
 
-def inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:
-    """Store.read_parts for a deflated entry, whose parts can only be read one after the other."""
+def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:
+    """Fetched.stream of a deflated entry."""
     table, version = answer.found.table, answer.held.versions[0]
     reader = _Reader(archive, answer.entries, answer.found, [name], version, None)
     each = max(2**16, limit // 8)  # as there are several: read, copied, inflated, and being stored

@@ -45,9 +45,9 @@ from frazil.stores.values import (
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
-from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, inflated_parts, load_directory
+from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
-from frazil.stores.zip.entries import METHOD, SIZE, Entries
+from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
 
@@ -223,12 +223,6 @@ class ZipStore(Store):
                 if fetched is not None:
                     return fetched
         raise replaced("the zip archive was", self._object.key)
-
-    def read_parts(self, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-        answer = continued(found, ReadEntries)
-        if answer.found.table[0, METHOD]:
-            return inflated_parts(self._object, answer, name, limit)
-        return super().read_parts(name, found, limit)
 
     def _nothing(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         """The answer without an archive."""
