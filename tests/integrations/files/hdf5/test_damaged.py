@@ -11,7 +11,7 @@ from tests.external_data import defect
 
 import frazil
 from frazil.cli.main import main
-from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError
+from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.hdf5 import scan_process
 from frazil.integrations.files.imports import import_file
 from frazil.integrations.files.scanner import scan_file
@@ -173,3 +173,11 @@ def test_a_dataset_that_is_nearly_all_fill_value_is_not_copied(filters: dict[str
     assert raised.value.path == "a"
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
     assert frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", skip=["a"]).arrays == ("b",)
+
+
+def test_a_process_that_cannot_be_started(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_process, "_idle", [])
+    monkeypatch.setattr(scan_process.sys, "executable", "")  # as in a program that embeds Python
+    (tmp_path / "file.h5").write_bytes(valid)
+    with pytest.raises(StoreError, match="cannot be started"):
+        frazil.import_file(tmp_path / "file.h5", MemoryStore())

@@ -130,15 +130,21 @@ def _scan(
 
 
 class _Process:
-    """A process that scans one file after the other. It ends when this one does."""
+    """A process that scans one file after the other. It ends when this one does. Raises StoreError if it cannot be started."""
 
     def __init__(self) -> None:
         self._connection, other = Pipe()
         with other:
             start = _START.format(path=sys.path, number=other.fileno())
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", start], pass_fds=[other.fileno()], stdin=subprocess.DEVNULL
-            )
+            command = [sys.executable, "-c", start]
+            try:
+                self._process = subprocess.Popen(command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL)
+            except OSError as error:
+                self._connection.close()
+                raise StoreError(
+                    f"the process that reads the file cannot be started: {error}",
+                    hint="HDF5 and GRIB are read in another process of Python; it needs a file descriptor and memory",
+                ) from error
         self.owner: Final = os.getpid()
 
     def run_task(self, task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
