@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from typing import TypeAlias
@@ -75,7 +76,7 @@ def test_a_message_asks_for_a_commit() -> None:
     merged = repo.merge("dev", message="a release", metadata={"by": "us"})
     assert merged != end
     newest = next(repo.history())
-    assert (newest.message, newest.metadata) == ("a release", {"by": "us", "merged_snapshot": end})
+    assert (newest.message, newest.metadata) == ("a release", {"by": "us", "merged_snapshots": [end]})
     assert values(repo) == [7, 1, 1, 1]
 
 
@@ -133,6 +134,40 @@ def test_a_merged_branch_may_be_deleted_and_collected() -> None:
     repo.merge("other")
     assert values(repo) == [1, 1, 1, 1, 2, 5, 6]
     assert repo.verify(decode=True).problems == ()
+
+
+def test_later_merges_of_nodes_that_the_branch_created() -> None:
+    repo = repository()
+    with repo.transaction("dev", message="new") as root:
+        root.create_array("g/x", shape=(4,), dtype="i4", chunks=(4,))[...] = 1
+    write(repo, "main", 0, 9)
+    repo.merge("dev")
+    with repo.transaction("dev", message="more") as root:
+        root["g/x"].append([2, 3])  # type: ignore[union-attr]
+        root["g"].attrs["a"] = 1
+    repo.merge("dev")
+    repo.merge("main", into="dev")
+    for branch in ("main", "dev"):
+        group = repo.readonly_session(branch).root
+        assert group["g/x"][...].tolist() == [1, 1, 1, 1, 2, 3]  # type: ignore[index, union-attr]
+        assert dict(group["g"].attrs) == {"a": 1}
+
+
+def test_what_was_merged_before_is_not_merged_again_though_the_branch_is_gone() -> None:
+    repo = repository()
+    append(repo, "dev", 5)
+    repo.create_tag("early", "dev")
+    append(repo, "dev", 6)
+    append(repo, "main", 2)
+    repo.merge("dev")
+    repo.delete_branch("dev")
+    for _ in range(2):
+        repo.garbage_collect(now=True)
+    assert repo.merge("early") == repo.lookup("main")
+    repo.create_branch("later", "early")
+    append(repo, "later", 7)
+    repo.merge("later")
+    assert values(repo) == [1, 1, 1, 1, 2, 5, 6, 7]
 
 
 def test_merges_of_each_other_at_the_same_time_are_refused() -> None:
@@ -239,6 +274,18 @@ def test_removed_nodes_come_back() -> None:
     assert repo.verify(decode=True).problems == ()
 
 
+def test_rows_that_a_resize_removed_do_not_come_back_behind_others() -> None:
+    repo = repository()
+    append(repo, "main", 2, 2)
+    with repo.transaction(message="shorter") as root:
+        root["t"].resize((4,))  # type: ignore[union-attr]
+    shorter = repo.lookup("main")
+    append(repo, "main", 3)
+    with pytest.raises(ConflictError, match="its metadata or shape"):
+        repo.revert(shorter)
+    assert values(repo) == [1, 1, 1, 1, 3]
+
+
 def test_the_first_snapshot_cannot_be_reverted() -> None:
     repo = repository()
     first = list(repo.history())[-1].id
@@ -258,7 +305,7 @@ def test_wrong_arguments() -> None:
         {"message": 5},
         {"metadata": {"a": object()}},
         {"solver": "mine"},
-        {"metadata": {"merged_snapshot": 1}},
+        {"metadata": {"merged_snapshots": 1}},
     ):
         with pytest.raises(InvalidInputError):
             repo.merge("dev", **wrong)  # type: ignore[arg-type]
@@ -284,7 +331,14 @@ def test_branches_that_have_nothing_in_common() -> None:
 # --- the same as a rebase --------------------------------------------------------------------------------------------------------------
 
 
-def make_changes(repo: frazil.Repository, branch: str, commits: int, random: Random, session: frazil.Session) -> None:
+def make_changes(
+    repo: frazil.Repository,
+    branch: str,
+    commits: int,
+    random: Random,
+    session: frazil.Session,
+    names: Sequence[str] = NAMES,
+) -> None:
     """Makes random changes, each in a session and on a branch, where they are committed."""
     for _ in range(commits):
         own = repo.writable_session(branch)
@@ -292,7 +346,7 @@ def make_changes(repo: frazil.Repository, branch: str, commits: int, random: Ran
             act: Act | None = None
             while act is None:
                 shown = {path: None if found is None else found.shape for path, (found, _) in read(own.root).items()}
-                act = choose(random, NAMES, shown)
+                act = choose(random, names, shown)
             act_on(own.root, act)
             act_on(session.root, act)
         own.commit("changes", allow_empty=True)
@@ -316,7 +370,8 @@ def test_a_merge_is_a_rebase_of_all_commits(seed: int) -> None:
     made = random.randrange(1, 4)
     make_changes(repo, "dev", made, random, session)
     others = repo.writable_session("expected")
-    make_changes(repo, "main", random.randrange(1, 3), random, others)
+    # nothing is created again, which is the same node for a merge, and another one for a rebase
+    make_changes(repo, "main", random.randrange(1, 3), random, others, ("array", "group", *NAMES[6:], "attribute"))
     others.commit("theirs", allow_empty=True)
     conflicts: list[object] = []
     for name in ("disjoint", "theirs"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
 
 import numpy as np
 import pytest
 
 import frazil
-from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.whole_changes import WholeChanges
 from frazil.storage import MemoryStore
 
@@ -28,12 +28,12 @@ def _append_paused(
     """Appends three rows in a thread, which stops between its two steps until `act`, in this thread, waits for it or has ended. Returns what ended first, and the
     shape after the append."""
     longer, awaited, ended = Event(), Event(), list[str]()
-    extend, wait = ArrayChunks.extend, WholeChanges.wait
+    write_rows, wait = frazil.Array._write_rows, WholeChanges.wait
 
-    def paused(self: ArrayChunks, axis: int, old: int, new: int) -> None:
+    def paused(self: frazil.Array, *arguments: object) -> None:
         longer.set()
         assert awaited.wait(60)
-        extend(self, axis, old, new)
+        write_rows(self, *arguments)  # type: ignore[arg-type]
 
     def noted(self: WholeChanges) -> None:
         awaited.set()
@@ -49,7 +49,7 @@ def _append_paused(
 
     thread = Thread(target=append)
     with monkeypatch.context() as patched:
-        patched.setattr(ArrayChunks, "extend", paused)
+        patched.setattr(frazil.Array, "_write_rows", paused)
         thread.start()
         assert longer.wait(60)
         patched.setattr(WholeChanges, "wait", noted)
@@ -106,6 +106,45 @@ def test_a_discard_has_the_whole_append(monkeypatch: pytest.MonkeyPatch) -> None
     ended, shape = _append_paused(monkeypatch, session, session.discard)
     assert (ended, shape) == (["append", "act"], (4,))
     assert _read(session) == [0]
+
+
+def test_a_rebase_beside_another_commit_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rebase copies rows while the commit waits for the same append: it must not have half of the rebased session."""
+    repo = _with_rows(4)
+    session = repo.writable_session("main")
+    with repo.transaction("main", message="others") as group:
+        array = group["rows"]
+        assert isinstance(array, frazil.Array)
+        array.append(np.full(2, 9, np.int32))
+    commit = Thread(target=lambda: session.commit("ours", rebase="disjoint"))
+
+    def both() -> None:
+        commit.start()
+        session.rebase()
+
+    _append_paused(monkeypatch, session, both)
+    commit.join(60)
+    assert _read(repo.readonly_session("main")) == [0] * 4 + [9, 9, 7, 7, 7]
+
+
+def test_appends_of_several_threads_are_rebased_together() -> None:
+    for _ in range(10):
+        repo = _with_rows(0)
+        session = repo.writable_session("main")
+        rows = session["rows"]
+        assert isinstance(rows, frazil.Array)
+        append = partial(rows.append, [7, 7, 7])
+        threads = [Thread(target=append) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        with repo.transaction("main", message="others") as group:
+            array = group["rows"]
+            assert isinstance(array, frazil.Array)
+            array.append([9])
+        session.commit("ours", rebase="disjoint")
+        assert _read(repo.readonly_session("main")) == [9] + [7] * 36
 
 
 def test_rows_of_threads_that_are_rebased_again_and_again_are_all_there_once() -> None:

@@ -14,7 +14,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.metadata.members import json_object
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
-from frazil.repository.merge.common_ancestor import MERGED, common_ancestor
+from frazil.repository.merge.common_ancestor import MERGED, common_ancestor, merged_by
 from frazil.repository.merge.conflicts import Conflict
 from frazil.repository.merge.rebase import rebase
 from frazil.repository.merge.replay import replayed
@@ -63,14 +63,14 @@ class Merging:
 
         def merged(tip: Tip) -> str:
             other = lookup(self._files, name)
-            ancestor = common_ancestor(self._files, other, tip.snapshot)
+            ancestor, own = common_ancestor(self._files, other, tip.snapshot)
             if ancestor == other:
                 return encode_id(tip.snapshot)
             if ancestor == tip.snapshot and message is None and metadata is None:
                 return self._move(tip, other)
             text = f"merge {name} into {into}" if message is None else message
-            record = {**properties, MERGED: encode_id(other)}
-            return self._replay(ancestor, other, tip, text, record, solver, merges=True)
+            record: dict[str, Json] = {**properties, MERGED: [encode_id(snapshot) for snapshot in own]}
+            return self._replay(ancestor, other, tip, text, record, solver)
 
         return self._repeat(into, merged)
 
@@ -119,7 +119,7 @@ class Merging:
             parent, text = self._parent_and_message(commit)
             cited = text if len(text) <= _CITED else text[:_CITED] + "..."
             own = f"revert {encode_id(commit)}: {cited}" if message is None else message
-            return self._replay(commit, parent, tip, own, properties, solver)
+            return self._replay(commit, parent, tip, own, properties, solver, undoes=True)
 
         return self._repeat(branch, reverted)
 
@@ -143,9 +143,7 @@ class Merging:
                     if conflicts := [found for found in error.conflicts if isinstance(found, Conflict)]:
                         error.hint = hint_for(conflicts, "solver")
                     raise
-        raise ConflictError(
-            f"others committed to {branch!r} before each of {COMMITS.attempts} attempts", hint="try again"
-        )
+        raise _outrun(branch)
 
     def _parent_and_message(self, commit: ObjectId) -> tuple[ObjectId, str]:
         found = next(self._files.ancestors(commit))
@@ -175,26 +173,46 @@ class Merging:
         properties: Mapping[str, Json],
         solver: Solver | str,
         *,
-        merges: bool = False,
+        undoes: bool = False,
     ) -> str:
-        """Commits what changed from one snapshot to another on the tip of a branch. Raises ConflictError also if the branch has moved.
-
-        merges  the commit is made even if nothing remains to be changed. Otherwise a node of the branch that was created again at its path, as by an earlier
-                cherry-pick or revert, counts as the same node"""
+        """Commits what changed from one snapshot to another on the tip of a branch, or behind what others commit meanwhile. Raises ConflictError also if they
+        merge something, which may be the same."""
         self._files.check_commits(tip)
+        is_merge = MERGED in properties  # recorded even if nothing remains to be changed
+        state = self._registry.metadata, self._options, self._branches
         with pinned(self._files, new):
-            transaction = replayed(self._files, old, new, tip, self._registry.metadata, self._options, self._branches)
-            session = Session(transaction, self._registry, self._options.runtime)
+            transaction = replayed(self._files, old, new, tip, *state, undoes=undoes)
+            session, base = Session(transaction, self._registry, self._options.runtime), tip.snapshot
             try:
-                rebase(transaction, solver, session._row_copies(), by_path=not merges)
-                if transaction.base_id != tip.snapshot:
-                    raise ConflictError(f"the branch {tip.branch!r} has moved", hint="try again")
-                if not session.has_changes and not merges:
-                    return encode_id(tip.snapshot)
-                transaction.needs_check = False  # the pin keeps what the session refers to
-                return session.commit(message, metadata=properties, allow_empty=merges)
+                for _ in attempts(COMMITS):
+                    # a node that was created again at its path, as by an earlier merge or revert, is the same node
+                    rebase(transaction, solver, session._row_copies(), by_path=True)
+                    self._refuse_merges(tip.branch, base, transaction.base_id)
+                    base = transaction.base_id
+                    if not session.has_changes and not is_merge:
+                        return encode_id(base)
+                    transaction.needs_check = False  # the pin keeps what the session refers to
+                    try:
+                        return session.commit(message, metadata=properties, allow_empty=is_merge)
+                    except ConflictError:
+                        if self._tip(tip.branch).snapshot == base:
+                            raise
             finally:
                 transaction.end()
+        raise _outrun(tip.branch)
+
+    def _refuse_merges(self, branch: str, old: ObjectId, new: ObjectId) -> None:
+        """Raises ConflictError if a branch has moved from one snapshot to another by more than commits that merged nothing."""
+        for found in self._files.ancestors(new):
+            if found.snapshot == old:
+                return
+            if merged_by(self._files.commit_metadata(found.snapshot)):
+                break
+        raise ConflictError(f"others merged into {branch!r}, or moved it", hint="try again")
+
+
+def _outrun(branch: str) -> ConflictError:
+    return ConflictError(f"others committed to {branch!r} before each of {COMMITS.attempts} attempts", hint="try again")
 
 
 def _checked(message: object, metadata: Mapping[str, object] | None, solver: object) -> Mapping[str, Json]:

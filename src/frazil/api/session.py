@@ -170,6 +170,8 @@ class Session:
         if rebase is not None:
             check_solver(rebase)
         properties = json_object({} if metadata is None else metadata, "metadata")
+        with self._transaction.lock:
+            self._transaction.whole_changes.wait()  # before other sessions have to wait for this one
         with self._serialized(rebase, packing_order):
             return self._commit(message, properties, rebase, allow_empty, packing_order, durable)
 

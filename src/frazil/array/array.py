@@ -365,8 +365,7 @@ class Array(ZarrArray):
         self._resize(lengths_from_user((shape, *more) if more else shape, "shape", low=0))
 
     def _resize(self, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
-        """As resize. expected: the present shape, or ConflictError; None: any. If it was larger, an append is undone, and others may append at the old end at
-        once: then the document is written first, where chunks can be cleared after that."""
+        """As resize. expected: the present shape, else ConflictError. If it is larger, an append is undone: the document is written first."""
 
         def cut_from(old: tuple[int, ...]) -> resize.Cut:
             access = self._access if self._access.variable is None else self._access.with_heap()
@@ -404,7 +403,10 @@ class Array(ZarrArray):
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             shapes[:] = [stored.shape]
-            return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
+            grown = grown_shape(stored.shape, new.shape, axis, self.path or "/")
+            if new.shape[axis]:  # here, so that the appends of several threads are recorded in their order
+                self._access.storage.extend(axis, stored.shape[axis], grown[axis])
+            return stored.with_shape(grown)
 
         def grow() -> None:
             shapes.append(self._change(change, lengths_only=True).shape)
@@ -424,8 +426,6 @@ class Array(ZarrArray):
 
     def _write_rows(self, new: Values, axis: int, old: int, lengths: tuple[int, ...]) -> None:
         """Writes what was appended along an axis that had the length `old`."""
-        if new.shape[axis]:
-            self._access.storage.extend(axis, old, lengths[axis])
         selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = whole_chunks(lengths, self._metadata.chunk_grid)

@@ -15,7 +15,7 @@ from frazil.metadata.grids.chunk_keys import DefaultKeys, SuffixedKeys, V2Keys
 from frazil.metadata.registry import CORE_EXTENSIONS
 
 ENCODINGS = [DefaultKeys(), DefaultKeys("."), V2Keys(), V2Keys("/")]
-SUFFIXED = [SuffixedKeys(".tiff"), SuffixedKeys("0", "."), SuffixedKeys("")]
+SUFFIXED = [SuffixedKeys(".tiff"), SuffixedKeys("_x0", "."), SuffixedKeys("")]
 encodings = st.sampled_from([*ENCODINGS, *SUFFIXED])
 lengths = st.integers(0, 2**63 - 1) | st.integers(0, 20)
 numbers = lengths | st.sampled_from([2**63, 10**19 - 1, 10**19])
@@ -154,6 +154,9 @@ def test_documents_of_suffixed_keys():
     with refused("chunk_key_encoding.configuration.suffix"):
         read(Extension("zarrs.default_suffix"))
     with refused("chunk_key_encoding.configuration.suffix"):
-        read(Extension("zarrs.default_suffix", {"suffix": "/x"}))
+        read(Extension("zarrs.default_suffix", {"suffix": "./x"}))
+    for suffix in ("0", ".", ". x", "x"):
+        with refused("chunk_key_encoding.configuration.suffix"):
+            read(Extension("zarrs.default_suffix", {"suffix": suffix}))
     with refused("chunk_key_encoding.configuration.suffix"):
         read(Extension("zarrs.default_suffix", {"suffix": 1}))

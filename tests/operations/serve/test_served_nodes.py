@@ -37,7 +37,7 @@ def test_files_of_others_that_look_like_chunks(kind: str, tmp_path: Path) -> Non
             assert client.request(f"/{folder}/", Accept="text/html").status == 404, folder
 
 
-KEYS = ("c/1/1.tif", "c.1.1.tif", "c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")
+KEYS = ("c/1/1.tif", "c.1.1.tif", "c/1/1.7z", "c/1/1_x", "c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")  # fmt: skip
 
 
 def final(encoding: object) -> bytes:
@@ -59,11 +59,13 @@ def other(**members: object) -> bytes:
         ("a/zarr.json", final({"name": "default", "configuration": {"separator": "."}}), "a/", {"c.1.1"}),
         ("a/zarr.json", final({"name": "v2"}), "a/", {"1.1"}),
         ("a/zarr.json", final({"name": "v2", "configuration": {"separator": "/"}}), "a/", {"1/1"}),
-        ("a/zarr.json", final({"name": "of.others"}), "a/", set(KEYS[2:])),
+        ("a/zarr.json", final({"name": "of.others"}), "a/", set(KEYS[4:])),
         ("a/zarr.json", suffixed(".tif"), "a/", {"c/1/1.tif"}),
         ("a/zarr.json", suffixed(".tif", separator="."), "a/", {"c.1.1.tif"}),
         ("a/zarr.json", suffixed(".tiff"), "a/", set()),
-        ("a/zarr.json", suffixed("/"), "a/", set(KEYS[2:])),
+        ("a/zarr.json", suffixed(".7z"), "a/", {"c/1/1.7z"}),
+        ("a/zarr.json", suffixed("_x"), "a/", {"c/1/1_x"}),
+        ("a/zarr.json", suffixed("/"), "a/", set(KEYS[4:])),
         ("a/.zarray", other(dimension_separator="."), "a/", {"1.1"}),
         ("a/.zarray", other(), "a/", {"1.1", "1/1"}),
         ("meta/a.array.json", other(chunk_grid={"separator": "/"}), "data/a/", {"c1/1"}),

@@ -40,7 +40,7 @@ class Histories:
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         merged = self.own[int.from_bytes(snapshot, "big")][1]
-        return {} if merged is None else {MERGED: encode_id(name(merged))}
+        return {} if merged is None else {MERGED: [encode_id(name(merged))]}
 
     def all_of(self, snapshot: int) -> set[int]:
         """A snapshot and all that lead to it."""
@@ -78,7 +78,9 @@ def test_the_newest_common_ancestor(found: Histories, data: st.DataObject) -> No
     one, other = (data.draw(st.integers(0, len(found.own) - 1)) for _ in range(2))
     expected = found.newest_common(one, other)
     if len(expected) == 1:
-        assert common_ancestor(found.port(), name(one), name(other)) == name(expected[0])
+        ancestor, own = common_ancestor(found.port(), name(one), name(other))
+        assert ancestor == name(expected[0])
+        assert {name(at) for at in found.all_of(one) - found.all_of(other)} == set(own)
     else:
         with pytest.raises(ConflictError) as caught:
             common_ancestor(found.port(), name(one), name(other))
@@ -88,6 +90,6 @@ def test_the_newest_common_ancestor(found: Histories, data: st.DataObject) -> No
 def test_what_is_gone_is_skipped() -> None:
     parents = [(None, None), (0, None), (0, None), (1, 2), (1, None)]
     found = Histories(parents, [1, 2, 3, 4, 5], gone=frozenset({2}))
-    assert common_ancestor(found.port(), name(3), name(4)) == name(1)
+    assert common_ancestor(found.port(), name(3), name(4)) == (name(1), [name(3)])
     with pytest.raises(InvalidInputError, match="no snapshot in common"):
         common_ancestor(Histories(parents, [1, 2, 3, 4, 5], gone=frozenset({1})).port(), name(3), name(4))

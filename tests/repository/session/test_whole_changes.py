@@ -86,9 +86,39 @@ def test_a_change_or_a_wait_that_an_interrupt_stopped_keeps_nobody_waiting() -> 
 
     def interrupted() -> None:
         with session.lock:
-            session.whole_changes.begin()  # its turn is lost
+            session.whole_changes.begin(at_once=False)  # its turn is lost
 
     _in_thread(interrupted).join(60)
     waiter = _in_thread(session.wait)
     waiter.join(60)
     assert not waiter.is_alive()
+
+
+def test_a_change_of_a_thread_that_holds_the_lock_does_not_release_it() -> None:
+    """A rebase copies rows while another thread waits to commit."""
+    session, order = _Session(), list[str]()
+    begun, go_on, waits = Event(), Event(), Event()
+
+    def change() -> None:
+        with WholeChange(session):
+            begun.set()
+            assert go_on.wait(60)
+
+    def wait() -> None:
+        with session.lock:
+            waits.set()
+            session.whole_changes.wait()
+            order.append("waited")
+
+    changing = _in_thread(change)
+    assert begun.wait(60)
+    waiter = _in_thread(wait)
+    assert waits.wait(60)
+    with session.lock:  # the other one is waiting now
+        go_on.set()
+        with WholeChange(session):
+            order.append("changed")
+        order.append("released")
+    waiter.join(60)
+    changing.join(60)
+    assert order == ["changed", "released", "waited"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEPARATORS: Final = ("/", ".")
+SUFFIX: Final = r"[._-][A-Za-z0-9][A-Za-z0-9._-]*"  # others could be a part of a number, or of the name of another file
 
 
 class ChunkKeyEncoding(Protocol):
@@ -172,7 +174,8 @@ class V2Keys(SeparatedKeys):
 
 
 class SuffixedKeys(Value):
-    """The keys of `default` with a fixed text behind each, such as `c/1/0.tiff`: the encoding `zarrs.default_suffix`."""
+    """The keys of `default` with a fixed text behind each, such as `c/1/0.tiff`: the encoding `zarrs.default_suffix`. Raises MetadataError for a suffix that is not
+    one of a file name: `frazil serve` could not tell its keys from other files."""
 
     __slots__ = ("keys", "suffix")
     keys: DefaultKeys
@@ -180,8 +183,8 @@ class SuffixedKeys(Value):
     name: ClassVar[str] = "zarrs.default_suffix"
 
     def __init__(self, suffix: str, separator: str | None = None) -> None:
-        if not isinstance(suffix, str) or "/" in suffix:
-            raise refusal("chunk_key_encoding.configuration.suffix", 'a string without "/"', suffix)
+        if not is_suffix(suffix):
+            raise refusal("chunk_key_encoding.configuration.suffix", 'a suffix such as ".tiff"', suffix)
         self.keys, self.suffix = DefaultKeys(separator), suffix
 
     def extension(self) -> Extension:
@@ -195,6 +198,10 @@ class SuffixedKeys(Value):
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         return self.keys.decode(key.removesuffix(self.suffix), ndim) if key.endswith(self.suffix) else None
+
+
+def is_suffix(value: object) -> bool:
+    return isinstance(value, str) and (not value or re.fullmatch(SUFFIX, value) is not None)
 
 
 def _read_separator(extension: Extension, path: str) -> str | None:

@@ -172,14 +172,24 @@ def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit
     if source_head.sizes[0] != target_head.sizes[0]:
         return False
     try:
-        parts = zip(
+        return _are_equal(
             pieces_of_object(store, key, source_head, limit // 2),
             pieces_of_object(to_store, to_key, target_head, limit // 2),
-            strict=True,
         )
-        return all(a == b for a, b in parts)
     except ConflictError:  # replaced meanwhile
         return False
+
+
+def _are_equal(ours: Iterator[bytes], theirs: Iterator[bytes]) -> bool:
+    """Whether two values are equal that come in pieces, none of them empty, of different lengths."""
+    one, other = memoryview(b""), memoryview(b"")
+    while True:
+        one = one or memoryview(next(ours, b""))
+        other = other or memoryview(next(theirs, b""))
+        length = min(len(one), len(other))
+        if not length or one[:length] != other[:length]:
+            return not one and not other
+        one, other = one[length:], other[length:]
 
 
 def names_below(store: Store, root: str) -> Iterator[list[str]]:

@@ -15,18 +15,19 @@ from frazil.base.record import Record
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.grids.chunk_keys import (
     SEPARATORS,
+    SUFFIX,
     ChunkKeyEncoding,
     DefaultKeys,
     SeparatedKeys,
     SuffixedKeys,
     V2Keys,
+    is_suffix,
 )
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
 _CHUNK: Final = re.compile(rf"c|c?{_NUMBER}(?:[./]{_NUMBER})*|c(?:[./]{_NUMBER})+")
-_SUFFIX: Final = r"\.[A-Za-z][A-Za-z0-9_.-]*"
-_SUFFIXED: Final = re.compile(rf"c(?:[./]{_NUMBER})*{_SUFFIX}")
-_LAST: Final = re.compile(rf"{_NUMBER}(?:{_SUFFIX})?")  # the part behind the last slash of such a key
+_SUFFIXED: Final = re.compile(rf"c(?:[./]{_NUMBER})*{SUFFIX}")
+_LAST: Final = re.compile(rf"{_NUMBER}(?:{SUFFIX})?")  # the part behind the last slash of such a key
 _PART: Final = re.compile(rf"c|c?{_NUMBER}(?:\.{_NUMBER})*|c(?:\.{_NUMBER})+")  # of a chunk's key, between slashes
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _DRAFT_DOCUMENT: Final = re.compile(r"(?:.*/)?meta/(?:.*/)?(?:[^/]+\.)?(?:array|group)(?:\.[A-Za-z0-9_-]+)*", re.DOTALL)
@@ -36,8 +37,8 @@ _DRAFT_NODE: Final = re.compile(r"(?:.*/)?(?:[^/]+\.)?(?:array|group)\.json", re
 
 def is_served(key: str) -> bool:
     """Whether a key is one of a hierarchy of Zarr: a document (zarr.json; .zarray, .zgroup, .zattrs, .zmetadata; of the draft NAME.array.json and
-    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default", "v2" and "zarrs.default_suffix" (if its suffix is that of a file
-    name) and those of the draft (c/0/1, c.0.1, 0.1, 0/1, c/0/1.tiff, c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
+    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default", "v2" and "zarrs.default_suffix" and those of the draft (c/0/1,
+    c.0.1, 0.1, 0/1, c/0/1.tiff, c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
     *parts, name = key.split("/")
     if any(part.startswith(".") for part in parts):
         return False
@@ -135,7 +136,7 @@ def _final_encodings(entry: object) -> tuple[ChunkKeyEncoding, ...]:
             return _with_separator(kind, kind.default_separator if separator is None else separator)
     if name == SuffixedKeys.name and isinstance(configuration, dict) and separator in (None, *SEPARATORS):
         suffix = configuration.get("suffix")
-        return (SuffixedKeys(suffix, separator),) if isinstance(suffix, str) and "/" not in suffix else ()
+        return (SuffixedKeys(suffix, separator),) if isinstance(suffix, str) and is_suffix(suffix) else ()
     return ()
 
 

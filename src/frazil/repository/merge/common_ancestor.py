@@ -1,5 +1,5 @@
 """Where the histories of two branches parted: the newest snapshot whose changes both have. A merge is recorded in the metadata of its commit, as a snapshot has
-one parent; the record counts as a second one.
+one parent: the snapshots that it merged count as further parents.
 
 Not here: what changed since (snapshot_delta.py), and the merge (api/merging.py)."""
 
@@ -15,35 +15,48 @@ from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
 from frazil.repository.format import Ancestor, RepositoryFormat
 
-MERGED: Final = "merged_snapshot"  # in the metadata of a commit: the id of the snapshot that it merged
+MERGED: Final = (
+    "merged_snapshots"  # in the metadata of a commit: the ids of all snapshots that it merged, the newest first
+)
 
-_BOTH: Final = 3  # 1: in the history of one, 2: in that of the other
-_OLDER: Final = 4  # an ancestor of a common ancestor
+_MERGED, _INTO, _BOTH = 1, 2, 3  # in which histories a snapshot is
+_CLOCKS: Final = 86_400_000_000_000  # nanoseconds: the most by which the clocks of two machines are assumed to differ
+_OLDER: Final = 4  # it is an ancestor of a common ancestor
 
 
-def common_ancestor(files: RepositoryFormat, one: ObjectId, other: ObjectId) -> ObjectId:
-    """The common ancestor of two snapshots. Reads the commits since then. Raises InvalidInputError if there is none, ConflictError if there are several, each
-    without the changes of the others; NotFoundError, FormatError, StoreError as RepositoryFormat.ancestors."""
+def common_ancestor(files: RepositoryFormat, merged: ObjectId, into: ObjectId) -> tuple[ObjectId, list[ObjectId]]:
+    """The common ancestor of two snapshots, and the snapshots that only the history of `merged` has, the newest first. Reads the commits since the ancestor. Raises
+    InvalidInputError if there is none, ConflictError if there are several, each without the changes of the others; NotFoundError, FormatError, StoreError as
+    RepositoryFormat.ancestors."""
     histories = _Histories(files)
     found: list[ObjectId] = []
-    marks = {one: 1}
-    marks[other] = marks.get(other, 0) | 2
+    marks = {merged: _MERGED}
+    marks[into] = marks.get(into, 0) | _INTO
     waiting = [(histories.order(snapshot), snapshot) for snapshot in marks]
     heapq.heapify(waiting)
-    while any(not marks[snapshot] & _OLDER for _, snapshot in waiting):
-        _, snapshot = heapq.heappop(waiting)
+    oldest = -histories.order(merged)  # of what only `merged` leads to: older commits cannot have merged it
+
+    def is_open(order: int, mark: int) -> bool:
+        return mark in (_MERGED, _BOTH) or (mark == _INTO and -order > oldest - _CLOCKS)
+
+    while waiting:
+        goes_on = any(is_open(order, marks[snapshot]) for order, snapshot in waiting)  # else known marks are corrected
+        order, snapshot = heapq.heappop(waiting)
         mark = marks[snapshot]
-        if mark == _BOTH:
+        if mark == _MERGED:
+            oldest = min(oldest, -order)
+        elif mark == _BOTH:
             found.append(snapshot)
             mark |= _OLDER
-        for parent in histories.parents(snapshot):
-            if marks.get(parent, 0) | mark != marks.get(parent):
-                marks[parent] = marks.get(parent, 0) | mark
+        for parent in histories.parents(snapshot) if goes_on or mark & _OLDER else ():
+            known = marks.get(parent, 0)
+            if known | mark != known and (goes_on or known):
+                marks[parent] = known | mark
                 heapq.heappush(waiting, (histories.order(parent), parent))
     newest = sorted({snapshot for snapshot in found if not marks[snapshot] & _OLDER})
     if len(newest) == 1:
-        return newest[0]
-    names = " and ".join(encode_id(snapshot) for snapshot in (one, other))
+        return newest[0], [snapshot for snapshot, mark in marks.items() if mark == _MERGED]
+    names = " and ".join(encode_id(snapshot) for snapshot in (merged, into))
     if not newest:
         raise InvalidInputError(
             f"the histories of {names} have no snapshot in common, or it has expired",
@@ -81,15 +94,16 @@ class _Histories:
         return 0 if found is None else -found.info.written_at
 
     def parents(self, snapshot: ObjectId) -> list[ObjectId]:
-        found, merged = self._visit(snapshot), merged_by(self._files.commit_metadata(snapshot))
-        parents = [None if found is None else found.parent, merged]
-        return [parent for parent in parents if parent is not None and self._visit(parent) is not None]
+        found, parents = self._visit(snapshot), merged_by(self._files.commit_metadata(snapshot))
+        if found is not None and found.parent is not None:
+            parents.insert(0, found.parent)
+        return [parent for parent in parents if self._visit(parent) is not None]
 
 
-def merged_by(metadata: Mapping[str, Json]) -> ObjectId | None:
-    """The snapshot that a commit with this metadata merged; None for other commits."""
-    text = metadata.get(MERGED)
+def merged_by(metadata: Mapping[str, Json]) -> list[ObjectId]:
+    """The snapshots that a commit with this metadata merged; none for other commits."""
+    texts = metadata.get(MERGED)
     try:
-        return decode_id(text) if isinstance(text, str) else None
+        return [decode_id(str(text)) for text in texts] if isinstance(texts, list) else []
     except FormatError:
-        return None
+        return []

@@ -22,14 +22,19 @@ def replayed(
     extensions: MetadataExtensions,
     options: Options,
     branches: Branches,
+    *,
+    undoes: bool,
 ) -> Transaction:
     """A session on the snapshot `old` that has the changes from it to `new`. Its chunks stay in the files of `new`. It must be rebased to the tip before anything
-    else is done with it.
+    else is done with it. undoes: `new` is the older one, so that no array has grown by an append.
 
     Raises NotFoundError, FormatError, StoreError; ConflictError if a node that changed cannot be read."""
     before = files.snapshot(old)
     changes = ChangeSet(before.nodes)
     delta = snapshot_delta(files, before, files.snapshot(new), files.match_nodes(old, new), source=changes, exact=True)
+    if undoes:
+        resizes = {path: change._replace(append=None) for path, change in delta.metadata.items()}
+        delta = delta._replace(metadata=resizes)
     apply(delta, changes, changes, changes.key_at)
     transaction = Transaction(files, old, before, tip, extensions, options, changes=changes, branches=branches)
     with transaction.lock:

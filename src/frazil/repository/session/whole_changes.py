@@ -30,10 +30,11 @@ class WholeChanges:
         self._inside: list[ref[_Entry]] = []
         self._waiting: list[ref[_Entry]] = []
 
-    def begin(self) -> _Entry:
-        """Begins a change, after those have ended that wait for all changes. A change within another of the same thread begins at once."""
+    def begin(self, *, at_once: bool) -> _Entry:
+        """Begins a change, after those have ended that wait for all changes. at_once: the caller held the lock before, so that waiting would release it in the
+        middle of what it does. A change within another of the same thread begins at once, too."""
         entry = _Entry()
-        if self._waiting and entry.thread not in _threads(self._inside):
+        if self._waiting and not at_once and entry.thread not in _threads(self._inside):
             while _threads(self._waiting):
                 self._ended.wait(_PATIENCE)
         self._inside.append(ref(entry))
@@ -72,8 +73,10 @@ class WholeChange:
         self._session = session
 
     def __enter__(self) -> None:
-        with self._session.lock:
-            self._entry = self._session.whole_changes.begin()
+        lock = self._session.lock
+        is_held = lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
+        with lock:
+            self._entry = self._session.whole_changes.begin(at_once=is_held)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -121,6 +121,7 @@ class _Answer:
             np.array(rows, np.int64) if rows else NO_SPANS,
             self.version_may_repeat if True in self.version_may_repeat else None,
             _Resume(request, row_of),
+            request.fetched.stream if request is not None and len(self.names) == 1 else None,
         )
 
 

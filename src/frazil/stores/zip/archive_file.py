@@ -174,9 +174,8 @@ class ArchiveFile:
             fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 try:
-                    fcntl.flock(
-                        fd, fcntl.LOCK_EX | fcntl.LOCK_NB
-                    )  # the next writer waits until the journal is removed, which would be its own
+                    # the next writer waits until the journal is removed, which would be its own
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     at = 0
                     for start, length in spans:
                         _copy(self.fd, fd, start, length, at)
@@ -187,7 +186,8 @@ class ArchiveFile:
                         os.fsync(fd)
                     os.rename(new_path, self.path)
                 except BaseException:
-                    os.unlink(new_path)
+                    with suppress(FileNotFoundError):  # an interrupt came after the rename
+                        os.unlink(new_path)
                     raise
                 with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
                     os.unlink(self.path + JOURNAL)

@@ -5,7 +5,7 @@ A stored entry is a part of that object; in a file the kernel reads it there. A 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -297,7 +297,7 @@ class _Reader:
         self._inflate(packed, answer[1][count:])
         for i in np.flatnonzero(~far).tolist():
             row = int(name[i])
-            rows[i, 0] = -1 - (self._inflated(row) if deflated[i] else self.near[row])
+            rows[i, 0] = -1 - (self._inflated_buffer(row) if deflated[i] else self.near[row])
         return rows
 
     def _not_beyond(self, rows: Columns, length: Columns, name: Columns) -> Columns:
@@ -334,13 +334,12 @@ class _Reader:
             raise _mismatch(self.names[int(name[whole[wrong[0]]])])
 
     def _inflate(self, packed: Columns, rows: Columns) -> None:
-        for number, row in enumerate(
-            packed.tolist()
-        ):  # one by one, so that packed bytes are not in memory beside all inflated ones
+        # one by one, so that packed bytes are not in memory beside all inflated ones
+        for number, row in enumerate(packed.tolist()):
             out, _ = self._bytes(rows[number : number + 1], [self.names[row]])
             self._keep(row, out)
 
-    def _inflated(self, row: int) -> int:
+    def _inflated_buffer(self, row: int) -> int:
         if row not in self.inflated:
             self._keep(row, self.buffers[self.near[row]])
         return self.inflated[row]
@@ -366,7 +365,8 @@ def _resolved(spans: Columns, sizes: Columns) -> Columns:
 def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:
     """Fetched.stream of a deflated entry."""
     table, version = answer.found.table, answer.held.versions[0]
-    reader = _Reader(archive, answer.entries, answer.found, [name], version, None)
+    held = answer.held if archive.store.capabilities.direct else None  # entries never move in the open file
+    reader = _Reader(archive, answer.entries, answer.found, [name], version, held)
     each = max(2**16, limit // 8)  # as there are several: read, copied, inflated, and being stored
 
     def packed() -> Iterator[bytes]:
@@ -374,7 +374,7 @@ def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int)
         first, last = int(table[0, DATA]), int(table[0, DATA] + table[0, STORED])
         for at in range(first, last, each) if current else ():
             span = np.array([[0, at, min(each, last - at)]], np.int64)
-            fetched = archive.fetch(span, version)
+            fetched = archive.fetch(span, version, held)
             if fetched is None:
                 current = False
                 break
@@ -382,28 +382,31 @@ def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int)
         if not current:
             raise ConflictError("the zip archive was replaced while it was read", key=name, hint="read it again")
 
-    return _inflated(packed(), int(table[0, SIZE]), int(table[0, CRC]), name, each)
+    return _decompressed(packed(), int(table[0, SIZE]), int(table[0, CRC]), name, each)
 
 
 def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
     """Inflates `size` bytes. Raises FormatError, ChecksumError; no more than `size` bytes are allocated."""
-    return b"".join(_inflated([packed], size, checksum, name, size + 1))
+    return b"".join(_decompressed(iter([packed]), size, checksum, name, size + 1))
 
 
-def _inflated(packed: Iterable[SourceBuffer], size: int, checksum: int, name: str, most: int) -> Iterator[bytes]:
-    """inflate, in parts of at most `most` bytes; an error may come after the last one."""
+def _decompressed(packed: Iterator[SourceBuffer], size: int, checksum: int, name: str, most: int) -> Iterator[bytes]:
+    """inflate, in parts of at most `most` bytes, none of them empty; an error may come after the last one."""
     machine, length, found = zlib.decompressobj(-15), 0, 0
     for part in packed:
         remaining, is_full = flat_buffer(part), True
-        while (remaining or is_full) and length <= size:
+        while (remaining or is_full) and length <= size and not machine.eof:
             try:
                 value = machine.decompress(remaining, most)
             except zlib.error as error:
                 raise FormatError(f"an entry of the zip archive cannot be inflated: {error}", key=name) from None
             remaining, is_full = machine.unconsumed_tail, len(value) == most
             length, found = length + len(value), zlib.crc32(value, found)
-            yield value
-    if length != size or not machine.eof or machine.unused_data:
+            if value:
+                yield value
+        if machine.eof or length > size:
+            break
+    if length != size or not machine.eof or machine.unused_data or any(len(flat_buffer(part)) for part in packed):
         raise FormatError(
             f"an entry of the zip archive does not have the {size} bytes that its directory says",
             key=name,

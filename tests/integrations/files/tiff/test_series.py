@@ -216,3 +216,24 @@ def test_tiles_that_are_not_stored_have_the_value_for_no_data(
     expected = tifffile.imread(tmp_path / "a.tif")
     assert expected[59, 63] == {None: 0, "7": 7, "1e9": 1e9 if dtype == "f4" else 0}[nodata]
     assert np.array_equal(array[...], expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodata", "expected"),
+    [
+        ("f4", "-3.4028234663852886e+38", np.finfo(np.float32).min),
+        ("f4", "nan", np.nan),
+        ("i2", "-9999.0", -9999),
+        ("u1", "-9999", 0),
+        ("i8", str(-(2**63)), -(2**63)),
+        ("u2", "none", 0),
+    ],
+)
+def test_values_for_no_data_that_tifffile_ignores(dtype: str, nodata: str, expected: object, tmp_path: Path) -> None:
+    tile = np.ones(256, dtype).tobytes()
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        tags = [(42113, "s", 0, nodata, True)]
+        file.write(iter([tile, b"", b"", b""]), shape=(32, 32), dtype=dtype, tile=(16, 16), extratags=tags)
+    (array,) = imported(tmp_path / "a.tif").values()
+    assert np.array_equal(array[31, 31], np.array(expected, dtype), equal_nan=dtype == "f4")
+    assert array[0, 0] == 1

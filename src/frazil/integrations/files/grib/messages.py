@@ -33,7 +33,9 @@ class Field(Record):
 def has_message(begin: bytes) -> bool:
     """Whether the first bytes of a file have the header of a message, behind others: transmitted files have headings before it, which eccodes skips."""
     at = begin.find(MAGIC)
-    return at >= 0 and begin[at + 7 : at + 8] in (b"\1", b"\2")
+    while at >= 0 and begin[at + 7 : at + 8] not in (b"\1", b"\2"):
+        at = begin.find(MAGIC, at + 1)
+    return at >= 0
 
 
 def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, bytes]]:

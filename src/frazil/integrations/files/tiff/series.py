@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import product
 from types import ModuleType
 from typing import Any, BinaryIO, Final
@@ -128,9 +128,19 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
 
 
 def _fill(page: Any, dtype: np.dtype[np.generic]) -> np.generic:
-    """The value of tiles that are not stored: GDAL's tag for no data, else 0."""
-    fill: np.generic = np.array([page.nodata]).astype(dtype)[0]
-    return fill
+    """The value of tiles that are not stored: that of GDAL's tag for no data, if the data type has it, else 0. tifffile ignores the tag if it has more digits than
+    the data type, or a decimal point for integers."""
+    tag, fill = page.tags.get("GDAL_NODATA"), np.zeros(1, dtype)
+    text = "" if tag is None else str(tag.value)
+    with suppress(ValueError, OverflowError), np.errstate(over="ignore"):
+        if dtype.kind == "f":
+            fill = np.array([float(text)]).astype(dtype)
+        elif dtype.kind in "iu":
+            number = int(text) if text.strip("-+ ").isdigit() else float(text)
+            if np.iinfo(dtype.str).min <= number <= np.iinfo(dtype.str).max:
+                fill = np.array([int(number)], dtype)
+    value: np.generic = fill[0]
+    return value
 
 
 def _dimension_names(axes: str) -> tuple[str, ...]:
