@@ -51,7 +51,7 @@ class Merging:
 
         If the branch has no commit of its own since the common ancestor of both, and neither message nor metadata are given, it moves to the other snapshot.
         Otherwise it gets one commit, whose metadata name what was merged, so that a later merge begins from there. Of rows that both appended to one array, the
-        merged ones come last.
+        merged ones come last. A node is the one at the same path, even if it was created again.
 
         name     of a branch or tag, or the id of a snapshot;  into: the branch
         message  of the commit;  metadata: JSON values by name, stored with the commit
@@ -83,7 +83,8 @@ class Merging:
         metadata: Mapping[str, object] | None = None,
         solver: Solver | str = "disjoint",
     ) -> str:
-        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change.
+        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change. Overwritten
+        chunks that the branch has already are a conflict.
 
         name     the id of a snapshot, or a branch or tag for its last commit;  onto: the branch
         message  of the new commit; None: that of the commit;  metadata, solver: as for merge

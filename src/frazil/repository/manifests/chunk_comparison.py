@@ -72,7 +72,8 @@ def compare_chunks(
     arrays have the same rank. only: coordinates of the chunks that are compared, sorted; None: all
 
     Chunks are equal if their references are. A chunk that only the new side has in a manifest before the common ones counts as changed, whatever the common
-    manifests contain, which are read for it if the comparison must be exact. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a common manifest are not reported."""
+    manifests contain, which are read for it if the comparison must be exact. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a
+    common manifest are not reported."""
     common = _common_manifests(old, new)
     sides = [_Listing(side, common, load) for side in (old, new)]
     chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides])) if only is None else only
