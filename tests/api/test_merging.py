@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
 from typing import TypeAlias
@@ -198,18 +198,23 @@ def test_conflicts_are_named_and_solved() -> None:
     assert values(repo) == [7, 1, 1, 1]
 
 
-def test_another_merge_of_the_same_at_the_same_time_is_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    repo = repository()
-    append(repo, "dev", 5)
-    append(repo, "main", 2)
+def first(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Others do something just before the next commit."""
     commit = frazil.Session.commit
 
     def late(self: frazil.Session, *arguments: object, **named: object) -> str:
         monkeypatch.setattr(frazil.Session, "commit", commit)
-        repo.merge("dev", message="the other")
+        act()
         return commit(self, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(frazil.Session, "commit", late)
+
+
+def test_another_merge_of_the_same_at_the_same_time_is_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = repository()
+    append(repo, "dev", 5)
+    append(repo, "main", 2)
+    first(monkeypatch, lambda: repo.merge("dev", message="the other"))
     assert repo.merge("dev", message="mine") == repo.lookup("main")
     assert values(repo) == [1, 1, 1, 1, 2, 5]
     assert messages(repo)[:2] == ["the other", "rows"]
@@ -219,14 +224,7 @@ def test_a_merge_follows_another_commit_that_comes_first(monkeypatch: pytest.Mon
     repo = repository()
     append(repo, "dev", 5)
     append(repo, "main", 2)
-    commit = frazil.Session.commit
-
-    def late(self: frazil.Session, *arguments: object, **named: object) -> str:
-        monkeypatch.setattr(frazil.Session, "commit", commit)
-        append(repo, "main", 3)
-        return commit(self, *arguments, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(frazil.Session, "commit", late)
+    first(monkeypatch, lambda: append(repo, "main", 3))
     repo.merge("dev")
     assert values(repo) == [1, 1, 1, 1, 2, 3, 5]
 
