@@ -3,11 +3,9 @@ harm."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,9 +21,8 @@ from frazil import Runtime
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.copy.journal import JOURNAL_NAME, Journal, parse_journal
 from frazil.operations.copy.plan import ObjectFacts, in_order, is_document, is_reference, is_same
-from frazil.stores import Changed, LocalStore, MemoryStore, Pieces, Store, Version, WrappedStore, ZipStore
+from frazil.stores import Changed, LocalStore, MemoryStore, Pieces, Store, Version, WrappedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
-from frazil.testing.buffered_store import BufferedStore
 
 VALUES = np.arange(3600, dtype=np.int32).reshape(60, 60)
 
@@ -500,17 +497,3 @@ def _below(store: Store) -> Store:
     below = MemoryStore()
     frazil.copy(store, below, path="sea.repo")
     return below
-
-
-@pytest.mark.parametrize("far", [False, True])
-def test_verified_copies_of_deflated_entries(far: bool, tmp_path: Path) -> None:
-    """Their bytes come in other pieces than those of the copy."""
-    values = {f"c/{size}": np.random.default_rng(size).bytes(size) for size in (0, 1, 1000, 100_000, 2**20, 2**22 + 1)}
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("zarr.json", json.dumps({"zarr_format": 3, "node_type": "group"}))
-        for key, value in values.items():
-            file.writestr(key, value)
-    store = ZipStore("a.zip", store=BufferedStore(LocalStore(tmp_path)) if far else LocalStore(tmp_path))
-    target = LocalStore(tmp_path / "to")
-    frazil.copy(store, target, verify=True, runtime=frazil.Runtime(bytes_in_flight=2**20))
-    assert all(target.get(key) == value for key, value in values.items())

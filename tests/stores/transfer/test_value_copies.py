@@ -7,7 +7,6 @@ import threading
 import tracemalloc
 import weakref
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
@@ -20,9 +19,8 @@ from hypothesis import strategies as st
 from tests.stores.local_disks import fork
 from tests.stores.refused_system_calls import lack, require_filters
 
-from frazil.errors import ChecksumError, ConflictError, FormatError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import (
-    CachingStore,
     Capabilities,
     Columns,
     Fetched,
@@ -37,8 +35,8 @@ from frazil.stores import (
 )
 from frazil.stores.local import new_files as files_module
 from frazil.stores.transfer.content import as_buffers
-from frazil.stores.transfer.value_copies import pieces_of_object, put_parts
-from frazil.stores.values import NO_SPANS, Changed, Pieces, Sources, whole_spans
+from frazil.stores.transfer.value_copies import put_parts
+from frazil.stores.values import Changed, Pieces, Sources, whole_spans
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 from frazil.testing.buffered_store import BufferedStore
 
@@ -212,65 +210,6 @@ def test_deflated_entries_are_inflated_within_the_limit(tmp_path: Path, local: b
     finally:
         tracemalloc.stop()
     assert all(target.get(name) == value for name, value in values.items())
-
-
-def test_a_large_deflated_entry_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
-    value, path, other = os.urandom(300_000), tmp_path / "a.zip", tmp_path / "b.zip"
-    for archive, content in ((path, value), (other, value[::-1])):
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr("a", content)
-    source, target = ZipStore(path), LocalStore(tmp_path / "to")
-    far = ZipStore("a.zip", store=BufferedStore(LocalStore(tmp_path)))
-    near_parts, far_parts = (pieces_of_object(zip_, "a", zip_.fetch(["a"], NO_SPANS), 2**16) for zip_ in (source, far))
-    begin = next(near_parts)
-    next(far_parts)
-    ZipStore(path).set("b", b"more")
-    begin += next(near_parts)
-    other.rename(path)
-    assert begin + b"".join(near_parts) == value, "the open file"
-    with pytest.raises(ConflictError, match="replaced"):
-        list(far_parts)
-    assert target.copy_in(["a"], source, ["a"], limit=2**16) == [len(value)]
-    assert target.get("a") == value[::-1]
-    damaged = bytearray(path.read_bytes())
-    damaged[damaged.index(b"PK\1\2") + 16] ^= 1  # the checksum in the directory
-    damaged[14] ^= 1  # and in the header
-    path.write_bytes(damaged)
-    with pytest.raises(ChecksumError):
-        target.copy_in(["b"], source, ["a"], limit=2**16)
-    assert target.list() == ["a"]
-
-
-def test_bytes_behind_a_deflated_entry_are_an_error_at_once(tmp_path: Path) -> None:
-    """They were all read, and kept."""
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
-        packed = zlib.compressobj(wbits=-15)
-        file.writestr("a", packed.compress(b"few") + packed.flush() + bytes(2**22))
-    data = bytearray(path.read_bytes())
-    for mark, at in ((b"PK\1\2", 10), (b"PK\3\4", 8)):
-        method = data.index(mark) + at
-        data[method : method + 2] = b"\x08\0"
-    path.write_bytes(data)
-    source, reads = ZipStore(path), 0
-    found = source.fetch(["a"], NO_SPANS)
-    with pytest.raises(FormatError, match="does not have"):
-        for _ in pieces_of_object(source, "a", found, 2**16):
-            reads += 1
-    assert reads == 1
-
-
-def test_a_cache_over_an_archive_inflates_part_by_part(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("a", bytes(2**22))
-    source, target = CachingStore(ZipStore(tmp_path / "a.zip"), 2**20), LocalStore(tmp_path / "to")
-    tracemalloc.start()
-    try:
-        assert target.copy_in(["a"], source, ["a"], limit=2**18) == [2**22]
-        assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
-    assert target.get("a") == bytes(2**22)
 
 
 def test_a_copy_is_of_one_version_though_the_source_is_replaced() -> None:
