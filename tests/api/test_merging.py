@@ -229,6 +229,23 @@ def test_a_merge_follows_another_commit_that_comes_first(monkeypatch: pytest.Mon
     assert values(repo) == [1, 1, 1, 1, 2, 3, 5]
 
 
+def test_a_conflict_is_an_error_at_once_though_others_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = repository()
+    write(repo, "dev", 0, 7)
+    write(repo, "main", 1, 9)
+    calls: list[str] = []
+    replay = frazil.Repository._replay
+
+    def busy(self: frazil.Repository, *arguments: object, **named: object) -> str:
+        calls.append(write(repo, "main", 3, len(calls)))
+        return replay(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(frazil.Repository, "_replay", busy)
+    with pytest.raises(ConflictError, match="the same chunks"):
+        repo.merge("dev")
+    assert len(calls) == 1
+
+
 # --- single commits --------------------------------------------------------------------------------------------------------------------
 
 

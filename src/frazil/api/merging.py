@@ -140,9 +140,10 @@ class Merging:
             try:
                 return change(tip)
             except ConflictError as error:
-                if self._tip(branch).snapshot == tip.snapshot:
-                    if conflicts := [found for found in error.conflicts if isinstance(found, Conflict)]:
-                        error.hint = hint_for(conflicts, "solver")
+                conflicts = [found for found in error.conflicts if isinstance(found, Conflict)]
+                if conflicts:
+                    error.hint = hint_for(conflicts, "solver")
+                if conflicts or self._tip(branch).snapshot == tip.snapshot:
                     raise
         raise _outrun(branch)
 
