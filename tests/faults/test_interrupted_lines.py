@@ -58,7 +58,7 @@ def interrupt(store: Store, part: int) -> None:
         assert not ended or len(interrupted.seen) <= number, place  # one run reaches a few places more than another
         assert ends(lambda: open_and_drop(store)), place
         assert np.isin(frazil.open_array(store)[...], (0, 1, 2)).all(), place
-        assert open_files() == files, place
+        assert open_files() <= files, place
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -111,7 +111,7 @@ def test_interrupts_leave_no_temporary_file_open(tmp_path: Path, monkeypatch: py
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             interrupted.run(write)
         assert not interrupted.lost, whole.seen[number]
-        assert open_files() == files, whole.seen[number]
+        assert open_files() <= files, whole.seen[number]
 
 
 def test_interrupts_leave_no_name_in_a_probed_folder(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_interrupts_leave_no_name_in_a_probed_folder(tmp_path: Path) -> None:
     for number in first_times(whole.seen[: len(ours) - ours[::-1].index(True)]):
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             assert not Interrupts(number).run(probe), whole.seen[number]
-        assert open_files() == files, whole.seen[number]
+        assert open_files() <= files, whole.seen[number]
         assert [*tmp_path.iterdir()] == [], whole.seen[number]
 
 
@@ -149,5 +149,5 @@ def test_interrupts_leave_no_open_folder(tmp_path: Path) -> None:
     files = open_files()
     for number in first_times(whole.seen)[::2]:
         assert not Interrupts(number).run(walk), whole.seen[number]
-        assert open_files() == files, whole.seen[number]
+        assert open_files() <= files, whole.seen[number]
     walk()
