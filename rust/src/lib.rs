@@ -49,6 +49,7 @@ mod _kernel {
         files::publish::{erase_files, publish_files},
         files::unlink::unlink_files,
         json_text::indent_json,
+        memory::populate,
         repository::manifest::{decode_manifest, encode_manifest, order_references},
         repository::nodes::{find_nodes, skip_values},
         segment::Segment,

@@ -332,6 +332,9 @@ def encode_bytes(codecs: Sequence[tuple[object, ...]], values: Sequence[Buffer],
 def crc32c(data: Buffer, value: int = 0) -> int:
     """CRC-32C of data, continued from `value`. crc32c(b"123456789") == 0xE3069283."""
 
+def populate(values: Buffer) -> None:
+    """Provides the pages of fresh memory (C-contiguous, writable) in one call of the system; no byte changes."""
+
 def indent_json(text: Buffer, indent: int) -> bytes:
     """JSON text in one line (json.dumps with the separators "," and ": ") over several lines: the same bytes as json.dumps with this indent."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
+from frazil.array.io.result_memory import result_memory
 from frazil.array.io.scheduler import Scheduler, Task, finish
 from frazil.array.io.task_costs import (
     INNER_CHUNK_BYTES,
@@ -174,9 +175,9 @@ def _read_elements(access: Access, plans: Plans, selection: BoxSelection | Point
 
 
 def _empty(
-    shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = np.empty
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = result_memory
 ) -> Values:
-    """Memory for a result, from np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is NumPy's
+    """Memory for a result, from result_memory or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is NumPy's
     error."""
     try:
         return make(shape, dtype)

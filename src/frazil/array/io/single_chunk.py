@@ -17,6 +17,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
+from frazil.array.io.result_memory import result_memory
 from frazil.array.io.write import whole_versions
 from frazil.base.arrays import Columns, Values
 from frazil.indexing import SingleChunk
@@ -67,7 +68,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         located, expect = access.storage.locate_one(chunk), None
         fetched = access.storage.fetch(located, _WHOLE, single_read=True)
     try:
-        out = np.empty(counts, dtype)
+        out = result_memory(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
         return None
     files, buffers = fetched.sources
@@ -105,7 +106,7 @@ def _read_from_file(
     if found is None or (slot := found[0]) is None:
         return None
     try:
-        out = np.empty(counts, dtype)
+        out = result_memory(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
         return None
     axes = [
