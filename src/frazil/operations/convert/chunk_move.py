@@ -31,7 +31,7 @@ from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces, read_values, taken
-from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
+from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources, whole_spans
 
 _AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects
 # bytes of a batch from disk to disk, so that progress is reported; the kernel gives each thread 16 objects at a time
@@ -185,8 +185,7 @@ def _copy(
         names, targets = list(compress(names, ~there)), list(compress(targets, ~there))
     if not names:
         return before
-    spans = np.zeros((len(names), 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
+    spans = whole_spans(len(names))
     fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
     for name, status in zip(names, fetched.status, strict=True):
         if status == FOLDER:
