@@ -136,7 +136,8 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         values, before = np.concatenate((carried.rows, values)), index.entries(shard, number)[:, 0]
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
     if call.access.options.inner_order != "written":
-        keys = inner_ranks(levels[depth], call.access.options.inner_order)[number]
+        level = levels[depth]
+        keys = inner_ranks(level.total, level.strides, level.counts, call.access.options.inner_order)[number]
     try:
         tables: Columns = np.full((len(index.slot), levels[depth].total, 2), -1, np.int64)
     except MemoryError as error:
