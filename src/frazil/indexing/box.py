@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from frazil.base.arrays import Columns, Flags
-from frazil.indexing.axes import Axis, AxisEntries, Shards, offsets_of, plan_axis, spread
+from frazil.base.arrays import Columns, Flags, offsets_of
+from frazil.indexing.axes import Axis, AxisEntries, Shards, plan_axis, spread
 from frazil.indexing.selection import BoxSelection
 
 _Ranges = tuple[tuple[int, int], ...]

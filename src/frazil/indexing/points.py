@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from frazil.base.arrays import Columns, Flags
+from frazil.base.arrays import Columns, Flags, offsets_of
 from frazil.errors import SelectionError
-from frazil.indexing.axes import offsets_of, spread
+from frazil.indexing.axes import spread
 from frazil.indexing.selection import PointSelection
 
 _LARGEST = 2**63 - 1

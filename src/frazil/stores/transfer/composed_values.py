@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import offsets_of
 from frazil.indexing.axes import spread
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import MISSING, Columns, Pieces, Sources, pieces_of
@@ -26,7 +27,7 @@ def picked(pieces: Pieces, which: Columns) -> Pieces:
         return pieces
     count = np.diff(pieces.offsets)[which]
     rows = pieces.rows[spread(pieces.offsets[:-1][which], count)]
-    return composed(pieces.sources, rows, np.concatenate(([0], np.cumsum(count))))
+    return composed(pieces.sources, rows, offsets_of(count))
 
 
 def joined_sources(first: Sources, second: Sources, rows: Columns) -> tuple[Sources, Columns]:

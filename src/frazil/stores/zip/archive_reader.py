@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ConflictError, FormatError, StoreError
 from frazil.runtime import cores
@@ -204,7 +205,7 @@ class _Reader:
     def _bytes(self, rows: Columns, names: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Columns]:
         """The bytes of rows, one after the other, and the begin of each."""
         assert self.held is not None
-        offsets = np.concatenate(([0], np.cumsum(rows[:, 2])))
+        offsets = offsets_of(rows[:, 2])
         out = np.empty(int(offsets[-1]), np.uint8)
         for row, code, text in _kernel.read_rows(self.held.sources.files, self.buffers, rows, out, offsets, 1):
             raise read_error(code, text, names[row])
