@@ -280,16 +280,6 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
     starts    for each axis int64[s + 1]: first entry of each shard along it"""
     shards, dimensions = ordinals.shape
     widths = [of_axis[1:] - of_axis[:-1] for of_axis in starts]
-    uniform = [int(width[0]) if width.size == 1 or bool((width == width[0]).all()) else 0 for width in widths]
-    if all(uniform):
-        index = np.empty((shards, *uniform, dimensions), np.int64)
-        for dimension, extent in enumerate(uniform):
-            first = (starts[dimension][:-1] + before[dimension])[ordinals[:, dimension]]
-            after = (1,) * (dimensions - dimension - 1)
-            number = _numbered(0, extent).reshape(-1, *after)
-            index[..., dimension] = first.reshape(-1, *(1,) * dimensions) + number
-        chunks = math.prod(uniform)
-        return index.reshape(shards * chunks, dimensions), np.full(shards, chunks, np.int64)
     counts = np.ones(shards, np.int64)
     row = _numbered(0, shards)  # the shard of each combination so far
     columns: list[Columns] = []
