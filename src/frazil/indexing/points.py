@@ -148,19 +148,6 @@ class PointPlan:
     """The points of a selection, sorted. chunk_count: number of chunks; full_extents: those of the inner chunks; chunk_extents: the same, at most the array's
     lengths."""
 
-    __slots__ = (
-        "chunk_count",
-        "chunk_extents",
-        "chunks",
-        "first",
-        "full_extents",
-        "offsets",
-        "points",
-        "shape",
-        "shard_extents",
-        "shards",
-    )
-
     def __init__(
         self,
         selection: PointSelection,
