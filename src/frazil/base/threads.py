@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from types import TracebackType
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 Arguments = ParamSpec("Arguments")
@@ -91,9 +90,7 @@ class Threads:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             while kind is not None:
                 try:

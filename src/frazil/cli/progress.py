@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import IO, Final, Self
 
 from frazil.base.reports import human
@@ -38,9 +37,7 @@ class _Line(ABC):
     def line(self, seconds: float) -> str:
         """The text after this many seconds of work."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._drawn:
             print("\r" + " " * self._drawn + "\r", end="", file=self._stream, flush=True)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 
@@ -139,8 +140,7 @@ def _filled(count: int, value: int, dtype: type[Number]) -> NDArray[Number]:
 def location_columns(names: Sequence[str]) -> tuple[Octets, Columns]:
     """(location_text, location_starts) of locations."""
     texts = [name.encode() for name in names]
-    starts = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=starts[1:])
+    starts = offsets_of(np.array([len(text) for text in texts], np.int64))
     return np.frombuffer(b"".join(texts), np.uint8), starts
 
 
@@ -152,7 +152,7 @@ def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
         starts: Columns = np.arange(len(rows) + 1) * rank
         coordinates = manifest.coordinates.reshape(ranks.size, rank)[rows].reshape(-1)
     else:
-        starts = _starts(ranks[rows])
+        starts = offsets_of(ranks[rows])
         positions = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
         coordinates = manifest.coordinates[positions]
     return manifest._replace(
@@ -196,12 +196,6 @@ def join_manifests(
 
 _SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
 ROW_COLUMNS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
-
-
-def _starts(lengths: Columns) -> Columns:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    lengths.cumsum(out=starts[1:])
-    return starts
 
 
 # --- rows of one array -----------------------------------------------------------------------------------------------------------------------------

@@ -246,10 +246,3 @@ def spread(starts: Columns, counts: Columns) -> Columns:
     ends = counts.cumsum()
     total = int(ends[-1]) if ends.size else 0
     return np.repeat(starts - ends + counts, counts) + np.arange(total, dtype=np.int64)
-
-
-def offsets_of(counts: Columns) -> Columns:
-    """0, followed by the sums of counts up to each."""
-    offsets = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return offsets

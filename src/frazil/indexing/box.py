@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
-from frazil.base.arrays import Columns, Flags
-from frazil.indexing.axes import Axis, AxisEntries, Shards, offsets_of, plan_axis, spread
+from frazil.base.arrays import Columns, Flags, offsets_of
+from frazil.base.record import Record
+from frazil.indexing.axes import Axis, AxisEntries, Shards, plan_axis, spread
 from frazil.indexing.selection import BoxSelection
 
 _Ranges = tuple[tuple[int, int], ...]
@@ -44,29 +46,23 @@ class BatchAxis:
             self.shard = shard[self.starts[:-1]]
 
 
-class BoxChunks:
+class BoxChunks(Record):
     """Chunks of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
 
+    axes      those of the batch
     elements  index, entries, runs, as in the kernel's decode_chunks and encode_chunks
     offsets   int64[m + 1]: chunks offsets[i]:offsets[i + 1] are of shard rows[i]
-    rows      int64[m]: rows of batch.shards
-    count     n, the number of chunks"""
+    rows      int64[m]: rows of batch.shards"""
 
-    __slots__ = ("_axes", "_index", "count", "elements", "offsets", "rows")
+    axes: tuple[BatchAxis, ...]
+    elements: tuple[Columns, Columns, Columns]
+    rows: Columns
+    offsets: Columns
 
-    def __init__(
-        self,
-        axes: tuple[BatchAxis, ...],
-        elements: tuple[Columns, Columns, Columns],
-        rows: Columns,
-        offsets: Columns,
-    ) -> None:
-        self._axes = axes
-        self.elements = elements
-        self.rows = rows
-        self.offsets = offsets
-        self._index = elements[0]
-        self.count = len(self._index)
+    @property
+    def count(self) -> int:  # type: ignore[override] # replaces a method of tuple that is not used
+        """The number of chunks."""
+        return len(self.elements[0])
 
     def shard_rows(self) -> Columns:
         """int64[n]: for each chunk the number of its shard in `rows` (0 to m - 1)."""
@@ -75,27 +71,27 @@ class BoxChunks:
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
         """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the inner chunk's coordinate within its (outermost) shard.
         One level: divide 1, modulo the shard's extent in inner chunks, strides those of its index. Nested levels: once for each."""
-        levels = zip(self._axes, divide, modulo, strides, strict=True)
+        levels = zip(self.axes, divide, modulo, strides, strict=True)
         parts = [axis.inner // over % extent * stride for axis, over, extent, stride in levels]
         total = np.zeros(self.count, np.int64)
         if parts:
             column = np.concatenate(parts)
             for dimension in range(len(parts)):
-                total += column[self._index[:, dimension]]
+                total += column[self.elements[0][:, dimension]]
         return total
 
     def coordinates(self, rows: Columns | slice = slice(None)) -> Columns:
         """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
-        index = self._index[rows]
-        return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
+        index = self.elements[0][rows]
+        return np.concatenate([axis.chunk for axis in self.axes])[index] if self.axes else index
 
     def whole(self) -> Flags:
         """bool[n]: every element of the chunk is selected. False for a chunk that reaches beyond the array's end, as others may have appended there."""
         total = np.ones(self.count, np.bool_)
-        if not all(axis.covers.all() for axis in self._axes):
-            column = np.concatenate([axis.covers for axis in self._axes])
-            for dimension in range(len(self._axes)):
-                total &= column[self._index[:, dimension]]
+        if not all(axis.covers.all() for axis in self.axes):
+            column = np.concatenate([axis.covers for axis in self.axes])
+            for dimension in range(len(self.axes)):
+                total &= column[self.elements[0][:, dimension]]
         return total
 
 
@@ -105,45 +101,38 @@ class BoxBatch:
     part, parts   a single shard over the limit is divided into `parts` consecutive batches; else 0, 1
     chunk_count    number of chunks of all shards"""
 
-    __slots__ = ("_axes", "_plan", "_ranges", "_shards", "part", "parts", "chunk_count")
-
     def __init__(self, plan: BoxPlan, ranges: _Ranges, part: int, parts: int) -> None:
         self._plan = plan
         self._ranges = ranges
         self.part = part
         self.parts = parts
         self.chunk_count = _size(ranges)
-        self._axes: tuple[BatchAxis, ...] | None = None
-        self._shards: list[Shards] | None = None
 
-    @property
+    @cached_property
     def axes(self) -> tuple[BatchAxis, ...]:
         """A BatchAxis for each dimension."""
-        if self._axes is None:
-            self._axes = self._plan._columns(self._ranges)
-        return self._axes
+        return self._plan._columns(self._ranges)
 
     def kernel_columns(self, rows: Columns | None) -> tuple[list[tuple[object, ...]], Columns | None]:
         """What the kernel's read_shards takes for these rows of `shards` (ascending; None: all): axes, rows."""
         axes = zip(self._plan.axes, self._ranges, strict=True)
         return [axis.kernel_columns(*of_axis) for axis, of_axis in axes], rows
 
+    @cached_property
     def shards_along(self) -> list[Shards]:
         """For each dimension the coordinates of the shards touched, ascending."""
-        if self._shards is None:
-            axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)
-            self._shards = [axis.shards(low, high, extent) for axis, (low, high), extent in axes]
-        return self._shards
+        axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)
+        return [axis.shards(low, high, extent) for axis, (low, high), extent in axes]
 
     @property
     def shard_count(self) -> int:
         """Number of shards (rows of `shards`)."""
-        return math.prod(map(len, self.shards_along()))
+        return math.prod(map(len, self.shards_along))
 
     @property
     def shards(self) -> Columns:
         """int64[s, d]: coordinates of the shards touched, in C order. Computed for each call."""
-        return _product([np.array(shards, np.int64) for shards in self.shards_along()])
+        return _product([np.array(shards, np.int64) for shards in self.shards_along])
 
     def chunks(self, rows: Columns | None = None) -> BoxChunks:
         """Expands the chunks of these rows of `shards` (ascending; None: all)."""
@@ -291,16 +280,6 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
     starts    for each axis int64[s + 1]: first entry of each shard along it"""
     shards, dimensions = ordinals.shape
     widths = [of_axis[1:] - of_axis[:-1] for of_axis in starts]
-    uniform = [int(width[0]) if width.size == 1 or bool((width == width[0]).all()) else 0 for width in widths]
-    if all(uniform):
-        index = np.empty((shards, *uniform, dimensions), np.int64)
-        for dimension, extent in enumerate(uniform):
-            first = (starts[dimension][:-1] + before[dimension])[ordinals[:, dimension]]
-            after = (1,) * (dimensions - dimension - 1)
-            number = _numbered(0, extent).reshape(-1, *after)
-            index[..., dimension] = first.reshape(-1, *(1,) * dimensions) + number
-        chunks = math.prod(uniform)
-        return index.reshape(shards * chunks, dimensions), np.full(shards, chunks, np.int64)
     counts = np.ones(shards, np.int64)
     row = _numbered(0, shards)  # the shard of each combination so far
     columns: list[Columns] = []

@@ -7,37 +7,32 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from frazil.base.arrays import Columns, Flags
+from frazil.base.arrays import Columns, Flags, offsets_of
+from frazil.base.record import Record
 from frazil.errors import SelectionError
-from frazil.indexing.axes import offsets_of, spread
+from frazil.indexing.axes import spread
 from frazil.indexing.selection import PointSelection
 
 _LARGEST = 2**63 - 1
 
 
-class PointChunks:
+class PointChunks(Record):
     """Chunks that hold points, ordered by shard, then by inner position in C order of the array's dimensions.
 
+    columns        int64[n, d]: coordinates of the chunks
     elements       first, points, as in the kernel's decode_chunks and encode_chunks; equal positions keep the order of the selection
-    offsets, rows  as in BoxChunks
-    count          n, the number of chunks"""
+    rows, offsets  as in BoxChunks"""
 
-    __slots__ = ("_coordinates", "_plan", "count", "elements", "offsets", "rows")
+    plan: PointPlan
+    columns: Columns
+    elements: tuple[Columns, Columns]
+    rows: Columns
+    offsets: Columns
 
-    def __init__(
-        self,
-        plan: PointPlan,
-        coordinates: Columns,
-        elements: tuple[Columns, Columns],
-        rows: Columns,
-        offsets: Columns,
-    ) -> None:
-        self._plan = plan
-        self._coordinates = coordinates
-        self.elements = elements
-        self.rows = rows
-        self.offsets = offsets
-        self.count = coordinates.shape[0]
+    @property
+    def count(self) -> int:  # type: ignore[override] # replaces a method of tuple that is not used
+        """The number of chunks."""
+        return len(self.columns)
 
     def shard_rows(self) -> Columns:
         """int64[n]: for each chunk the number of its shard in `rows` (0 to m - 1)."""
@@ -46,29 +41,29 @@ class PointChunks:
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
         """int64[n]: as BoxChunks.numbers."""
         total = np.zeros(self.count, np.int64)
-        levels = zip(self._plan.shard_extents, divide, modulo, strides, strict=True)
+        levels = zip(self.plan.shard_extents, divide, modulo, strides, strict=True)
         for dimension, (shard_extent, over, extent, stride) in enumerate(levels):
-            total += self._coordinates[:, dimension] % shard_extent // over % extent * stride
+            total += self.columns[:, dimension] % shard_extent // over % extent * stride
         return total
 
     def coordinates(self, rows: Columns | slice = slice(None)) -> Columns:
         """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
-        return self._coordinates[rows]
+        return self.columns[rows]
 
     def whole(self) -> Flags:
         """bool[n]: as BoxChunks.whole."""
-        plan = self._plan
+        plan = self.plan
         whole = self.whole_inside()
         for dimension, (length, extent) in enumerate(zip(plan.shape, plan.full_extents, strict=True)):
-            whole &= self._coordinates[:, dimension] < length // extent
+            whole &= self.columns[:, dimension] < length // extent
         return whole
 
     def whole_inside(self) -> Flags:
         """bool[n]: every element of the chunk inside the array is selected."""
         first, points = self.elements
         elements = np.ones(self.count, np.float64)  # of a chunk; float64 is exact for all possible counts of points
-        for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
-            elements *= np.minimum(length - self._coordinates[:, dimension] * extent, extent)
+        for dimension, (length, extent) in enumerate(zip(self.plan.shape, self.plan.chunk_extents, strict=True)):
+            elements *= np.minimum(length - self.columns[:, dimension] * extent, extent)
         whole = np.diff(first) >= elements
         full = np.flatnonzero(whole)  # enough points; they must also be distinct
         if not full.size:
@@ -152,19 +147,6 @@ class PointBatch:
 class PointPlan:
     """The points of a selection, sorted. chunk_count: number of chunks; full_extents: those of the inner chunks; chunk_extents: the same, at most the array's
     lengths."""
-
-    __slots__ = (
-        "chunk_count",
-        "chunk_extents",
-        "chunks",
-        "first",
-        "full_extents",
-        "offsets",
-        "points",
-        "shape",
-        "shard_extents",
-        "shards",
-    )
 
     def __init__(
         self,

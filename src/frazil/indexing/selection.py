@@ -83,19 +83,14 @@ class BoxSelection:
         return self.out_view(_broadcast(values, self.result_shape))
 
 
-class PointSelection:
+class PointSelection(Record):
     """Single elements. shape: the array's; coordinates: for each of its dimensions int64[count], within bounds; result_shape: as the user sees it, with the
     points in C order."""
 
-    __slots__ = ("coordinates", "count", "result_shape", "shape")
-
-    def __init__(
-        self, shape: tuple[int, ...], coordinates: tuple[Columns, ...], count: int, result_shape: tuple[int, ...]
-    ) -> None:
-        self.shape = shape
-        self.coordinates = coordinates
-        self.count = count
-        self.result_shape = result_shape
+    shape: tuple[int, ...]
+    coordinates: tuple[Columns, ...]
+    count: int  # type: ignore[assignment] # replaces a method of tuple that is not used
+    result_shape: tuple[int, ...]
 
     def ends(self) -> tuple[int, ...]:
         """As BoxSelection.ends."""

@@ -5,7 +5,6 @@ This is for documents and for opening. codecs/codec.py and codecs/chain/python_s
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from frazil.base.arrays import Columns
@@ -34,7 +33,7 @@ class ExtensionCall:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, (FrazilError, MemoryError)):
             raise self.refusal(
                 f"the {self.kind} {self.name} failed with {type(error).__name__}: {error}", path=self.path

@@ -46,19 +46,17 @@ class _Table:
     __slots__ = ("__weakref__", "_sorted", "lock", "mark", "objects", "times", "written")
 
     def __init__(self, objects: dict[str, tuple[bytes, Version | None]], written: int) -> None:
-        self.lock = threading.Lock()
-        self.mark = os.urandom(16).hex()  # unique to this content
         self.objects = objects
         self.times: dict[str, int] = {}  # when each value was put, ns since 1970
         self.written = written  # values ever put: the next version, never used twice
-        self._sorted: list[str] | None = None
+        self.after_fork()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """In the child of a fork: replaces what another thread of the parent may have held or left half done."""
         self.lock = threading.Lock()
-        self.mark = os.urandom(16).hex()
-        self._sorted = None
+        self.mark = os.urandom(16).hex()  # unique to this content
+        self._sorted: list[str] | None = None
 
     def sorted_keys(self) -> list[str]:
         with self.lock:

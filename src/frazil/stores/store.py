@@ -1,7 +1,7 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
 Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port, may have a shorter way for `copy_in`, and
-overrides nothing else here but `require` and `direct`, which a store may answer without determining all its capabilities."""
+overrides little else here: `require` and `direct`, which a store may answer without determining all its capabilities, and `write_parts`."""
 
 from __future__ import annotations
 
@@ -249,6 +249,10 @@ class Store(StorePort):
         `update`). Raises InvalidInputError, before anything is written, for ranges of one key that overlap, and for a start < 0 or beyond the end
         (for a missing key: other than 0)."""
         partial_access.set_partial_values(self, key_start_values)
+
+    def write_parts(self, writes: partial_access.Writes) -> None:
+        """As set_partial_values, for ranges that are checked against each other. A store that writes parts in its own way overrides it."""
+        partial_access.write_by_put(self, writes)
 
     @final
     def erase(self, key: str) -> None:

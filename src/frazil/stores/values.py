@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -175,7 +175,7 @@ def check_not_lost(key: str, answer: Changed) -> None:
         )
 
 
-def pages(keys: Sequence[str]) -> Iterator[slice]:
+def pages(keys: Sized) -> Iterator[slice]:
     """The keys in parts, each for one fetch."""
     for first in range(0, len(keys), OPEN_AT_ONCE):
         yield slice(first, first + OPEN_AT_ONCE)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from frazil.errors import ReadOnlyError
-from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
+if TYPE_CHECKING:
+    from frazil.stores.operations.partial_access import Writes
 
-class WrappedStore(Store, PartialWriter):
+
+class WrappedStore(Store):
     """A store that forwards every operation to `inner`. Subclasses override what they change. One that changes names in erase_many must handle prefixes there
     too, or declare that it does not (Capabilities.erases_prefixes)."""
 
@@ -52,9 +55,9 @@ class WrappedStore(Store, PartialWriter):
         """Uses `inner`'s, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
         kind = type(self)
         if kind.put_many is WrappedStore.put_many and kind.fetch is WrappedStore.fetch:
-            write_parts(self.inner, writes)
+            self.inner.write_parts(writes)
         else:
-            write_by_put(self, writes)
+            super().write_parts(writes)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)

@@ -4,7 +4,7 @@ metadata/v3/consolidated.py has the form of the copies, api/consolidated.py the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from frazil.array.hierarchy.members import children_of
@@ -151,23 +151,24 @@ def documents_below(location: NodeLocation, most: int | None = None) -> dict[str
     group and one batch of requests for its documents. None where there are more than `most`.
 
     Raises StoreError where the store cannot list, MetadataError for a document that is not a JSON object."""
-    names, found, groups = _dialect(location).document_names(), dict[str, Json](), [location.path]
+    found, groups = dict[str, Json](), [location.path]
     while groups:
         candidates = sorted(child.path for path in groups for child in children_of(location.at(path)))
         if most is not None and len(found) + len(candidates) > most:
             return None
-        values = location.store.get_many([join(path, name) for path in candidates for name in names])
-        groups = []
-        for row, path in enumerate(candidates):
-            documents = zip(names, values[row * len(names) : (row + 1) * len(names)], strict=True)
-            copy = _dialect(location).copy_of(
-                join(path, names[0]), {name: text for name, text in documents if text is not None}
-            )
-            if copy is not None:
-                found[path] = copy
-                if _dialect(location).is_group(copy):
-                    groups.append(path)
+        copies = _stored_copies(location, candidates)
+        found.update(copies)
+        groups = [path for path, copy in copies.items() if _dialect(location).is_group(copy)]
     return found
+
+
+def _stored_copies(location: NodeLocation, paths: Iterable[str]) -> dict[str, Json]:
+    """Copies of the documents at these paths as they are stored, where there are any, in one batch of requests."""
+    names = _dialect(location).document_names()
+    values = iter(location.store.get_many([join(path, name) for path in paths for name in names]))
+    documents = {path: {name: text for name in names if (text := next(values)) is not None} for path in paths}
+    copies = {path: _dialect(location).copy_of(join(path, names[0]), texts) for path, texts in documents.items()}
+    return {path: copy for path, copy in copies.items() if copy is not None}
 
 
 def emit_copies(location: NodeLocation, documents: Mapping[str, Json]) -> dict[str, Json]:
@@ -175,17 +176,8 @@ def emit_copies(location: NodeLocation, documents: Mapping[str, Json]) -> dict[s
     above = len(location.path) + (location.path != "")
     copies = {path[above:]: copy for path, copy in documents.items()}
     if location.layout.zarr_format == 2:
-        return v2_copies.emit_copies(copies, _stored_copy(location))
+        return v2_copies.emit_copies(copies, _stored_copies(location, [location.path]).get(location.path))
     return _dialect(location).emit_copies(copies)
-
-
-def _stored_copy(location: NodeLocation) -> Json | None:
-    """The copy of the node at a location as it is stored."""
-    names = _dialect(location).document_names()
-    values = zip(names, location.store.get_many([join(location.path, name) for name in names]), strict=True)
-    return _dialect(location).copy_of(
-        join(location.path, names[0]), {name: text for name, text in values if text is not None}
-    )
 
 
 def check_copies(location: NodeLocation, copies: Copies) -> None:
@@ -195,13 +187,7 @@ def check_copies(location: NodeLocation, copies: Copies) -> None:
     if location.store.capabilities.listable:
         stored = documents_below(location) or {}
     else:
-        names = _dialect(location).document_names()
-        values = iter(location.store.get_many([join(path, name) for path in copies.documents for name in names]))
-        rows = [
-            (path, {name: text for name in names if (text := next(values)) is not None}) for path in copies.documents
-        ]
-        read = {path: _dialect(location).copy_of(join(path, names[0]), found) for path, found in rows}
-        stored = {path: copy for path, copy in read.items() if copy is not None}
+        stored = _stored_copies(location, copies.documents)
     now = Copies(copies.root, copies.top, stored, copies.registry, copies.layout)
     for path in sorted({*stored, *copies.documents}):
         if path not in stored:

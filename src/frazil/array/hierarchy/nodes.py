@@ -195,9 +195,7 @@ def look_up(location: NodeLocation, candidates: Sequence[Candidate]) -> dict[str
 def as_stored(location: NodeLocation, metadata: M) -> M:
     """The metadata of a new node as it is read when opened. Raises MetadataError for metadata that the dialect cannot express, InvalidInputError for storage
     transformers where chunks are not in a store."""
-    if location.nodes is None:
-        return _parsed(location, metadata)
-    if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
+    if location.nodes is not None and isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
         raise no_transformers(location)
     return _parsed(location, metadata)
 

@@ -216,7 +216,7 @@ def _cached_tables(
 def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
     if isinstance(batch, BoxBatch):
         names: list[Hashable] = list(
-            product(*[along if isinstance(along, range) else along.tolist() for along in batch.shards_along()])
+            product(*[along if isinstance(along, range) else along.tolist() for along in batch.shards_along])
         )
         return names if rows is None else [names[i] for i in rows.tolist()]
     return list(map(tuple, _coordinates(batch, rows).tolist()))

@@ -51,7 +51,7 @@ from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import Fetched, Sources, Version
+from frazil.stores.values import Fetched, Sources, Version, whole_spans
 
 if TYPE_CHECKING:
     from frazil.array.io import selection_parts
@@ -279,9 +279,7 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | N
 
 def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chunks) -> None:
     """Decodes one inner chunk for each row of `located`."""
-    spans = np.zeros((chunks.count, 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(chunks.count), -1
-    fetched = access.storage.fetch(located, spans, single_read=True)
+    fetched = access.storage.fetch(located, whole_spans(chunks.count), single_read=True)
     for i, code, text in decode(access, target, fetched.sources, fetched.rows, None, chunks):
         raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 

@@ -151,18 +151,6 @@ class _Begun(Record):
 class _Run:
     """The state that the threads of one run share. ended: no further stage begins."""
 
-    __slots__ = (
-        "_begun",
-        "_budget",
-        "_changed",
-        "_ended",
-        "_errors",
-        "_next",
-        "_tasks",
-        "_waiting",
-        "_workers",
-    )
-
     def __init__(self, tasks: Iterator[Task], limit: int, workers: int) -> None:
         self._tasks, self._workers = tasks, workers
         self._next: Task | None = None

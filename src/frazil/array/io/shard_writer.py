@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from threading import Condition, get_ident
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -123,9 +122,7 @@ class ShardWriter:
             self._busy.add(get_ident())
             return encoded
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._idle:
             self._open = False
             self._busy.discard(get_ident())  # an interrupt may have ended an assignment before it did this

@@ -28,6 +28,7 @@ from frazil.stores.values import (
     ANY,
     FOUND,
     NO_SPANS,
+    WHOLE,
     Changed,
     Pieces,
     Sources,
@@ -37,7 +38,6 @@ from frazil.stores.values import (
 _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
-_WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
 _NO_ENTRIES: Columns = np.zeros((0, 2), np.int64)
 
@@ -66,7 +66,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
     else:
         located, expect = access.storage.locate_one(chunk), None
-        fetched = access.storage.fetch(located, _WHOLE, single_read=True)
+        fetched = access.storage.fetch(located, WHOLE, single_read=True)
     try:
         out = result_memory(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
@@ -189,7 +189,7 @@ def _replace_single(
         versions = whole_versions(access, storage.locate_one(chunk), lengths)  # chunk reaches beyond the array's end
         whole, expect = versions is not None, versions or expect
     if not whole:
-        fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
+        fetched = storage.fetch(storage.locate_one(chunk), WHOLE)
         (version,), (status,) = fetched.versions, fetched.status
         old, expect = (*fetched.sources, fetched.rows), [ABSENT if status == ABSENT_KEY else version]
     encoded = np.empty(1, np.int64)

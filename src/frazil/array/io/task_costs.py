@@ -11,6 +11,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_lookup import Chunks, Opened, Step
 from frazil.array.shards.shard_objects import BlobTable
+from frazil.base.arrays import offsets_of
 from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
 from frazil.stores.values import Pieces
 
@@ -101,7 +102,7 @@ def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> int:
     """The cost of publishing pieces of `blobs`: with requests, all are in memory, and some are copied."""
     if access.storage.direct:
         return 0
-    ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))[pieces.offsets]
+    ends = offsets_of(pieces.rows[:, 2])[pieces.offsets]
     values, nbytes = np.diff(ends), int(ends[-1])
     in_parts = int(np.minimum(values[values >= MULTIPART], IN_PARTS).sum())
     copied = nbytes if access.storage.joins(nbytes // max(len(values), 1)) else short_bytes(pieces) + in_parts

@@ -69,6 +69,7 @@ from frazil.stores.values import (
     Sources,
     Version,
     pieces_of,
+    whole_spans,
 )
 
 if TYPE_CHECKING:
@@ -257,9 +258,7 @@ def _publish_chunks(
     expect, key_of = versions, partial(access.key, coords)
     if expect is None:
         located = access.storage.locate(coords)
-        spans = np.zeros((len(rows), 3), np.int64)
-        spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
-        fetched = access.storage.fetch(located, spans)
+        fetched = access.storage.fetch(located, whole_spans(len(rows)))
         old = blobs.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
     # without conditional erase a chunk is kept, even if it is all fill value

@@ -12,7 +12,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import FILE_VERSION, IndexTables, file_versions
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.base.arrays import Columns, Flags
+from frazil.base.arrays import Columns, Flags, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
@@ -208,7 +208,7 @@ def _changed(
         [shards.names[i] for i in some],
         buffers,
         np.ascontiguousarray(np.concatenate([rows[i] for i in some])),
-        np.concatenate(([0], np.cumsum([len(rows[i]) for i in some]))),
+        offsets_of(np.array([len(rows[i]) for i in some], np.int64)),
         np.ascontiguousarray(heads[some]),
         [shards.versions[i] for i in some],
     )

@@ -12,7 +12,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure, index_memory_error
 from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
-from frazil.base.arrays import Columns, Flags, Octets
+from frazil.base.arrays import Columns, Flags, Octets, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.sharding.inner_order import inner_ranks
@@ -136,7 +136,8 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         values, before = np.concatenate((carried.rows, values)), index.entries(shard, number)[:, 0]
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
     if call.access.options.inner_order != "written":
-        keys = inner_ranks(levels[depth], call.access.options.inner_order)[number]
+        level = levels[depth]
+        keys = inner_ranks(level.total, level.strides, level.counts, call.access.options.inner_order)[number]
     try:
         tables: Columns = np.full((len(index.slot), levels[depth].total, 2), -1, np.int64)
     except MemoryError as error:
@@ -156,7 +157,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
 def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
     """Shards one after the other in one buffer, or encoded by the codecs around them: int64[m, 3] rows, length -1 where there is none."""
     level, blobs, threads = call.access.chain.levels[depth], call.blobs, call.access.runtime.threads
-    ends = np.concatenate(([0], np.cumsum(shards.rows[:, 2])))
+    ends = offsets_of(shards.rows[:, 2])
     data = np.empty(int(ends[-1]), np.uint8)
     files, buffers = blobs.sources
     for _, code, text in _kernel.read_rows(files, buffers, shards.rows, data, ends, threads):

@@ -62,8 +62,6 @@ def check_location(options: ShardOptions, store: Store, transformed: bool, path:
 def check_strategy(options: ShardOptions, chain: Chain, codecs: Sequence[Codec], path: str) -> None:
     """Raises InvalidInputError where the codecs of an array do not allow shards to be changed in place. codecs: those of an inner chunk"""
     strategy, option = options.shard_writes, f'shard_writes="{options.shard_writes}"'
-    if strategy == "rewrite":
-        return
     if not chain.levels or not chain.levels[0].addressable:
         raise InvalidInputError(
             f"{option} needs shards whose inner chunks can be read one by one; the array has none", path=path or "/"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Columns
+from frazil.base.arrays import Columns, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.codec import Array
 from frazil.codecs.sharding.shard import Level
@@ -147,7 +147,7 @@ def segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:
     """Where each chunk is in the segments of an encoding: int64[n, 3], segment k being buffer k."""
     bounds = np.asarray(table, np.int64)
     segment = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    ends = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0))))
+    ends = offsets_of(np.maximum(lengths, 0))
     rows = np.empty((len(lengths), 3), np.int64)
     rows[:, 0], rows[:, 1], rows[:, 2] = -1 - segment, ends[:-1] - ends[bounds[:-1]][segment], lengths
     return rows

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from frazil.base.arrays import Columns
 
-if TYPE_CHECKING:
-    from frazil.codecs.sharding.shard import Level
-
 Order = Literal["C", "F", "morton", "written"]
 
 
-def grid_coordinates(level: Level, numbers: Columns) -> Columns:
-    """int64[n, d]: positions in the grid of a shard, by dimension of the array."""
-    return _coordinates(numbers, level.strides, level.counts)
-
-
-def _coordinates(numbers: Columns, strides: tuple[int, ...], counts: tuple[int, ...]) -> Columns:
+def grid_coordinates(numbers: Columns, strides: tuple[int, ...], counts: tuple[int, ...]) -> Columns:
+    """int64[n, d]: positions in the grid of a shard, by dimension of the array. strides, counts: of its Level"""
     return np.asarray(numbers[:, None] // np.array(strides, np.int64) % np.array(counts, np.int64), np.int64)
 
 
@@ -45,14 +38,26 @@ def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
     return keys
 
 
-def inner_ranks(level: Level, order: Order) -> Columns:
-    """int64[total]: the sort key of each inner chunk, by its number in the index, for an order other than "written"."""
-    return _inner_ranks(level.total, level.strides, level.counts, order)
-
-
 @lru_cache(maxsize=32)
-def _inner_ranks(total: int, strides: tuple[int, ...], counts: tuple[int, ...], order: Order) -> Columns:
-    coords = _coordinates(np.arange(total), strides, counts)
+def inner_ranks(total: int, strides: tuple[int, ...], counts: tuple[int, ...], order: Order) -> Columns:
+    """int64[total]: the sort key of each inner chunk, by its number in the index, for an order other than "written". Arguments of a Level."""
+    coords = grid_coordinates(np.arange(total), strides, counts)
     if order == "C":
         return ranks(coords, counts)
     return ranks(coords[:, ::-1], counts[::-1]) if order == "F" else morton_keys(coords, counts)
+
+
+def order_of(coords: Columns, counts: tuple[int, ...]) -> Order | None:
+    """The order of inner chunks: the first of C, F and Morton that fits, else "written" (as they were written). None for fewer than two. coords: int64[n, d],
+    their positions, in the order of the bytes"""
+    if len(coords) < 2:
+        return None
+    for name, keys in (
+        ("C", ranks(coords, counts)),
+        ("F", ranks(coords[:, ::-1], counts[::-1])),
+        ("morton", morton_keys(coords, counts)),
+        ("morton", morton_keys(coords[:, ::-1], counts[::-1])),
+    ):
+        if (keys[1:] > keys[:-1]).all():
+            return name  # type: ignore[return-value] # one of them
+    return "written"

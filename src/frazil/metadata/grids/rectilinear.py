@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.base.arrays import Columns
+from frazil.base.arrays import Columns, offsets_of
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item, member
@@ -208,8 +208,7 @@ def _largest(runs: int | Runs, starts: Columns | None) -> int:
 
 def _starts(runs: Runs) -> Columns:
     lengths, counts = np.array(runs, np.int64).T
-    starts = np.zeros(int(counts.sum()) + 1, np.int64)
-    np.cumsum(np.repeat(lengths, counts), out=starts[1:])
+    starts = offsets_of(np.repeat(lengths, counts))
     starts.flags.writeable = False
     return starts
 

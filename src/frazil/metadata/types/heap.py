@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.errors import ChunkDecodeError
 
 if TYPE_CHECKING:
@@ -117,8 +118,7 @@ def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> N
 
 
 def _columns(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
-    offsets = np.zeros(len(elements) + 1, np.int64)
-    np.cumsum([len(element) for element in elements], out=offsets[1:])
+    offsets = offsets_of(np.array([len(element) for element in elements], np.int64))
     return offsets, b"".join(elements)
 
 

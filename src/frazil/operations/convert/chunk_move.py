@@ -30,8 +30,9 @@ from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces, read_values, taken
-from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
+from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources, whole_spans
 
 _AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects
 # bytes of a batch from disk to disk, so that progress is reported; the kernel gives each thread 16 objects at a time
@@ -185,8 +186,7 @@ def _copy(
         names, targets = list(compress(names, ~there)), list(compress(targets, ~there))
     if not names:
         return before
-    spans = np.zeros((len(names), 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
+    spans = whole_spans(len(names))
     fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
     for name, status in zip(names, fetched.status, strict=True):
         if status == FOLDER:
@@ -202,7 +202,7 @@ def _copy(
         pieces, sizes = _composed(route.store, forms, names, found, fetched)
         if route.again:
             there = _composed_before(route, array, [names[i] for i in found.tolist()], new, pieces, sizes)
-            pieces = _chosen(pieces, ~there)
+            pieces = picked(pieces, np.flatnonzero(~there))
     if not there.all():
         route.to_store.put_many(list(compress(new, ~there)), pieces, [ANY] * int((~there).sum()))
     return before.plus(Moved.of(fetched.sizes[found], int(there.sum())))
@@ -284,13 +284,6 @@ def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets:
         return np.zeros(len(names), np.bool_)
     since = changed[:-1] if array.way == "bytes" else np.maximum(changed[:-1], changed[-1])
     return since < written - _MARGIN_NS
-
-
-def _chosen(pieces: Pieces, chosen: Flags) -> Pieces:
-    """Only the values that are kept."""
-    counts = np.diff(pieces.offsets)
-    offsets = np.concatenate(([0], np.cumsum(counts[chosen])))
-    return Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[np.repeat(chosen, counts)]), offsets)
 
 
 def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[str]) -> Moved:

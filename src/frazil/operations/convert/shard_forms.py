@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from frazil.array.compiled_array import chunk_spec
-from frazil.base.arrays import Octets
+from frazil.base.arrays import Octets, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain.compilation import compile_chain
@@ -51,7 +51,7 @@ class Composed(Record):
     buffers: Sequence[Octets]
 
     def sizes(self) -> Columns:
-        ends = np.concatenate(([0], np.cumsum(self.rows[:, 2])))
+        ends = offsets_of(self.rows[:, 2])
         return np.diff(ends[self.offsets])
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.base.record import Record
 from frazil.base.reports import counted, human
-from frazil.codecs.sharding.inner_order import Order, grid_coordinates
+from frazil.codecs.sharding.inner_order import Order, grid_coordinates, order_of
 from frazil.errors import InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, known_members
 from frazil.operations.array_source import open_source
-from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import ShardTable, chunk_keys, levels_of, read_tables
 from frazil.runtime import Runtime
 from frazil.stores.location_overlap import shown
@@ -162,10 +161,11 @@ def _described(array: Array, coords: tuple[int, ...], key: str, found: ShardTabl
     numbers = numbers[np.lexsort((found.table[numbers, 1], found.table[numbers, 0]))]
     spans = np.concatenate((found.table[numbers], np.array([index], np.int64)))
     gaps = _gaps(spans, found.blob.size)
+    positions = grid_coordinates(numbers, level.strides, level.counts)
     all_pieces: tuple[Piece, ...] = ()
     if pieces:
         corner = np.array(coords, np.int64) * np.array(level.counts, np.int64)
-        chunks = (grid_coordinates(level, numbers) + corner).tolist()
+        chunks = (positions + corner).tolist()
         placed = zip(spans[:-1].tolist(), chunks, strict=True)
         named = [Piece("chunk", start, length, tuple(chunk)) for (start, length), chunk in placed]
         unused = [Piece("unused", start, length) for start, length in gaps.tolist()]
@@ -182,7 +182,7 @@ def _described(array: Array, coords: tuple[int, ...], key: str, found: ShardTabl
         level.index_codecs.nbytes,
         int(gaps[:, 1].sum()),
         len(gaps),
-        order_of(level, numbers[found.table[numbers, 1] > 0]),
+        order_of(positions[found.table[numbers, 1] > 0], level.counts),
         all_pieces,
     )
 

@@ -107,23 +107,6 @@ def _position_of(problem: Problem) -> tuple[str, str, tuple[int, ...]]:
 class _Run:
     """One validation. problems: up to a limit; omitted: the number of the others"""
 
-    __slots__ = (
-        "_decode",
-        "_limit",
-        "_most_problems",
-        "_repair",
-        "_report",
-        "_top",
-        "arrays",
-        "decoded_nbytes",
-        "groups",
-        "indexes",
-        "objects",
-        "omitted",
-        "problems",
-        "repaired",
-    )
-
     def __init__(
         self,
         node: Array | Group,

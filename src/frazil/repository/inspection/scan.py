@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import offsets_of
 from frazil.base.reports import counted
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
@@ -54,7 +55,7 @@ class Scan:
         self.listed: Everything = list_everything(files, progress)
         sizes = self.listed.objects["chunks"].sizes
         assert sizes is not None
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        self.starts = offsets_of(sizes)
         self.file_commit, self.file_array = (np.full(len(sizes), NO_OWNER, np.int64) for _ in range(2))
         self.paths: list[str] = []
         self._numbers: dict[str, int] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.reports import counted
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId, encode_id
@@ -156,8 +157,7 @@ def _trim_locations(piece: Manifest) -> Manifest:
 
 def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, Columns]:
     """Spans of some bytes, side by side, and where each begins, with the end of the last: int64[n + 1]."""
-    starts = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    starts = offsets_of(lengths)
     out = np.empty(int(starts[-1]), np.uint8)
     rows = np.stack([np.full(lengths.size, -1), offsets, lengths], axis=1)
     for row, _, text in _kernel.read_rows(None, [np.ascontiguousarray(data)], rows, out, starts, 1):

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import offsets_of
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
@@ -330,8 +331,6 @@ def _fetch_one(
 
 def _value_lengths(pieces: Pieces) -> Columns:
     """Bytes of each value."""
-    ends = np.zeros(len(pieces.rows) + 1, np.int64)
-    pieces.rows[:, 2].cumsum(out=ends[1:])
-    bounds = ends[pieces.offsets]
+    bounds = offsets_of(pieces.rows[:, 2])[pieces.offsets]
     lengths: Columns = bounds[1:] - bounds[:-1]
     return lengths

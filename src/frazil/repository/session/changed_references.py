@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
@@ -117,13 +118,12 @@ class PendingBytes:
     def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
         """Copies values, one after the other. Returns the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be
         read."""
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        lengths.cumsum(out=offsets[1:])
+        offsets = offsets_of(lengths)
         segment = empty_buffer(offsets.item(-1))
-        ends = np.zeros(len(pieces.rows) + 1, np.int64)
-        pieces.rows[:, 2].cumsum(out=ends[1:])
         files, buffers = pieces.sources
-        failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads)
+        failures = _kernel.read_rows(
+            files, buffers, np.ascontiguousarray(pieces.rows), segment, offsets_of(pieces.rows[:, 2]), threads
+        )
         for _, code, text in failures:
             raise read_error(code, text, None)
         segment.flags.writeable = False

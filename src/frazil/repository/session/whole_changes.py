@@ -6,7 +6,6 @@ Threads are known by weak references, so that one that an interrupt stops anywhe
 from __future__ import annotations
 
 from threading import Condition, RLock, get_ident
-from types import TracebackType
 from typing import Final, Protocol
 from weakref import ref
 
@@ -78,9 +77,7 @@ class WholeChange:
         with lock:
             self._entry = self._session.whole_changes.begin(at_once=is_held)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._session.lock:  # of a forked child, if the process was forked since
             self._session.whole_changes.end(self._entry)
 

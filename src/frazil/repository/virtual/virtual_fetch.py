@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.reports import counted
@@ -235,7 +236,7 @@ def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], ch
             joined, rows[which] = joined_sources(joined, sources, found)
             continue
         existing = np.flatnonzero(found[:, 0] != MISSING)
-        starts = np.concatenate(([0], np.cumsum(found[existing, 2])))
+        starts = offsets_of(found[existing, 2])
         buffer = np.empty(int(starts[-1]), np.uint8)
         for row, code, text in _kernel.read_rows(
             *sources, np.ascontiguousarray(found[existing]), buffer, starts, _THREADS

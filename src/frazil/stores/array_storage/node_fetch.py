@@ -20,6 +20,7 @@ from frazil.stores.transfer.fetch_pages import fetch_in_pages
 from frazil.stores.values import (
     ABSENT_KEY,
     FOUND,
+    NO_SPANS,
     Columns,
     Fetched,
     Sources,
@@ -74,7 +75,7 @@ class ChunkBatch(Record):
         """The answer without bytes."""
         sizes = self.sizes()
         status = [FOUND if size >= 0 else ABSENT_KEY for size in sizes.tolist()]
-        return Fetched(Sources(None, ()), status, list(versions), sizes, np.zeros((0, 3), np.int64))
+        return Fetched(Sources(None, ()), status, list(versions), sizes, NO_SPANS)
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
         """Looks the chunks up and reads them, again if others replaced them meanwhile."""

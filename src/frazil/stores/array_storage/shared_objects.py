@@ -41,8 +41,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NONE: Final = np.full(1, None)
-
 
 def object_spans(located: Located, spans: Columns) -> Columns:
     """Spans in chunks, int64[n, 3] (row of `located`, start, length), as spans in objects (row of its names, start, length).
@@ -70,8 +68,11 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
     return KernelFiles(root, None, files, located.inline, rows, located)
 
 
+_NONE: Final = np.full(1, None)
+
+
 # the store's answer for the objects, which `resume` of an answer for chunks is, where no request was needed
-NOT_FETCHED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+NOT_FETCHED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), NO_SPANS)
 
 
 def fetch_located(

@@ -19,7 +19,6 @@ from frazil.errors import InvalidInputError
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part, RangeCache, RunningFetch, Span
-from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_views
@@ -46,6 +45,7 @@ from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+    from frazil.stores.operations.partial_access import Writes
     from frazil.stores.values import SourceBuffer
 
 
@@ -328,7 +328,7 @@ class KeepingStore(WrappedStore):
     def write_parts(self, writes: Writes) -> None:
         """As the class says; the old values are read from the store below, not from memory."""
         with self._dropped(list(writes)):
-            write_parts(self.inner, writes)
+            self.inner.write_parts(writes)
 
     def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
         with self._dropped(names):

@@ -76,16 +76,6 @@ class DiskRanges:
     """Parts of values in a CacheFolder (memory_ranges.RangeCache). A key may have several versions, written by other processes; only the requested version is
     returned."""
 
-    __slots__ = (
-        "_listed",
-        "_measured",
-        "_measuring",
-        "_written",
-        "folder",
-        "identity",
-        "limit",
-    )
-
     def __init__(self, folder: CacheFolder, identity: str, limit: int) -> None:
         self.folder, self.identity, self.limit = folder, identity, limit
         self._measured = -1  # bytes in the folder when it was last measured; below 0: not yet

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from frazil.stores.values import NO_SPANS, OPEN_AT_ONCE, Columns, Fetched, Page, Version
+from frazil.stores.values import NO_SPANS, Columns, Fetched, Page, Version, pages
 
 
 def page_of(rows: Iterable[str], after: str, limit: int | None) -> Page:
@@ -35,8 +35,8 @@ def with_details(page: Page, fetch: Callable[[Sequence[str], Columns], Fetched])
     sizes = np.full(count, -1, np.int64)
     versions: list[Version | None] = [None] * count
     rows = np.flatnonzero(~page.prefixes())
-    for low in range(0, len(rows), OPEN_AT_ONCE):
-        part = rows[low : low + OPEN_AT_ONCE]
+    for some in pages(rows):
+        part = rows[some]
         fetched = fetch([page.keys[row] for row in part.tolist()], NO_SPANS)
         sizes[part] = fetched.sizes
         for row, version in zip(part.tolist(), fetched.versions, strict=True):

@@ -1,15 +1,13 @@
-"""From the kernel's results for files on a local disk to answers of the store port: versions, rows, statuses; and the short way for one object.
+"""From the kernel's results for files on a local disk to answers of the store port: versions, rows, statuses; and small files in one call.
 
 A version is (inode, size, time of change in ns), 24 bytes."""
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,7 +25,6 @@ from frazil.stores.values import (
     Version,
     mark_stale,
     object_rows,
-    resolve_span,
 )
 
 if TYPE_CHECKING:
@@ -104,36 +101,6 @@ def numbers_of(versions: Sequence[Version | None]) -> Columns:
     return (
         np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
     )
-
-
-class _Folder(Protocol):
-    """The root of a store."""
-
-    fd: int
-
-    def is_removed(self) -> bool: ...
-
-
-def one_found(
-    root: _Folder, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
-) -> Fetched | None:
-    """The short way for a fetch of one object with one span or none, as most are; None where it does not apply."""
-    stat = np.empty((1, 4), np.int64)
-    files = _kernel.open_files(root.fd, names, stat)
-    ((code, _, size, changed),) = stat.tolist()
-    version = raw(stat)[8:]
-    if code in NOWHERE and not root.is_removed():
-        stat[0, 2] = -1
-        folders = (0,) if code == errno.EISDIR else ()
-        return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
-    if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
-        return None
-    rows = spans
-    if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
-        rows = spans.copy()
-        rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
-    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)
 
 
 def read_documents(root: int, keys: Sequence[str]) -> list[bytes | None]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -20,16 +19,20 @@ _TEMPORARY: Final = ("~", ".copy-")  # beginnings of the names of files that wer
 def erase_leftovers(root: int, prefix: str, before: int) -> int:
     """Removes leftovers below a prefix that were changed before a time, ns since 1970. Returns how many. Locks that are held stay. Raises OSError."""
     count = 0
-    for path, name in list(_old(root, prefix, before)):
+    for path, names in lock_files(root, prefix):
         folder = enter_folder(root, path)
         if folder is None:
             continue
-        with suppress(FileNotFoundError):
-            if name.startswith(_TEMPORARY):
-                os.unlink(name, dir_fd=folder.fd)
-                count += 1
-            else:
-                count += _unlock(folder.fd, name)
+        for name in names:
+            with suppress(FileNotFoundError):
+                changed = os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns
+                if changed >= before or name.endswith(_JOURNAL):
+                    continue
+                if name.startswith(_TEMPORARY):
+                    os.unlink(name, dir_fd=folder.fd)
+                    count += 1
+                else:
+                    count += _unlock(folder.fd, name)
     return count
 
 
@@ -49,16 +52,3 @@ def _unlock(folder: int, name: str) -> bool:
     finally:
         os.close(file)
     return True
-
-
-def _old(root: int, prefix: str, before: int) -> Iterator[tuple[str, str]]:
-    """Folders and names of leftovers."""
-    for path, names in lock_files(root, prefix):
-        found = [name for name in names if not name.endswith(_JOURNAL)]
-        folder = enter_folder(root, path)
-        if folder is None:
-            continue
-        for name in found:
-            with suppress(FileNotFoundError):
-                if os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns < before:
-                    yield path, name

@@ -28,7 +28,6 @@ from frazil.stores.local.kernel_results import (
     file_version,
     has_suffix,
     is_recent,
-    one_found,
     raw,
     unknown_sizes,
 )
@@ -182,10 +181,6 @@ class LocalStore(Store):
         root = self._open()
         if root is None:
             return self._missing_answer(names, spans, expect)
-        if len(names) == 1 and len(spans) <= 1:
-            fetched = one_found(root, names, spans, expect)
-            if fetched is not None:
-                return fetched
         found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
         if None in found[1] and root.is_removed():
             root = self._current_root()

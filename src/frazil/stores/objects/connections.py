@@ -117,20 +117,6 @@ class Connection:
     refused_a_condition         whether the server was seen to refuse to create an existing object
     answered_as_a_store         whether it was seen to read an object, or to say that a key is absent, as no other server does"""
 
-    __slots__ = (
-        "__weakref__",
-        "_gate",
-        "_threads",
-        "answered_as_a_store",
-        "decider",
-        "refused_a_condition",
-        "lister",
-        "reader",
-        "requests_in_flight",
-        "web",
-        "writer",
-    )
-
     def __init__(
         self,
         reader: ObjectClient,

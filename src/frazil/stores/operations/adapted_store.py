@@ -17,7 +17,6 @@ from frazil.stores.keys.locks import GuardState, guard_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import ReadValue, Span
-from frazil.stores.operations.partial_access import PartialWriter, write_by_put
 from frazil.stores.operations.protocols import (
     MISSING_ERRORS,
     Operations,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 1000  # keys of one erase_values
 
 
-class AdaptedStore(Store, PartialWriter):
+class AdaptedStore(Store):
     """A store over an object that has some of the operations of the document; created by `adapt`, which documents them."""
 
     __slots__ = ("_can", "_guard", "_ops", "guard_name", "inner", "sole_writer")
@@ -314,7 +313,7 @@ class AdaptedStore(Store, PartialWriter):
         """As the class says, by the object's own operation if it has one, else by a new value (see `update`). An object that cannot be read must itself refuse
         a start beyond the end of a value."""
         if self._ops.set_partial_values is None:
-            write_by_put(self, writes)
+            super().write_parts(writes)
             return
         with self._guard.writing(writes.keys()):
             fallbacks.patch(self._ops, writes)

@@ -56,12 +56,11 @@ def store_over(location: object, *, requests_in_flight: int, bytes_in_flight: in
     Raises InvalidInputError for a file system without a path, and for asynchronous ones."""
     if _is_of(location, "zarr.abc.store", "Store") or _is_of(location, "zarr.storage", "StorePath"):
         return zarr_operations.store_over(location, requests_in_flight, bytes_in_flight)
+    files, path = location if isinstance(location, tuple) and len(location) == 2 else (location, None)
     if _is_of(location, "fsspec.mapping", "FSMap"):
-        return fsspec_operations.store_over_map(location, requests_in_flight), ""
-    first = location[0] if isinstance(location, tuple) and len(location) == 2 else location
-    if _is_of(first, "fsspec.spec", "AbstractFileSystem"):
-        path = location[1] if isinstance(location, tuple) else None
-        return fsspec_operations.store_over(first, path, requests_in_flight), ""
+        files, path = location.fs, location.root  # type: ignore[attr-defined] # an FSMap
+    if _is_of(files, "fsspec.spec", "AbstractFileSystem"):
+        return fsspec_operations.store_over(files, path, requests_in_flight), ""
     if isinstance(location, StoreWithPartialAccess | Mapping):
         return adapt(location), ""
     return None

@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem, sync
@@ -21,9 +21,6 @@ from frazil.stores.operations.adapted_store import AdaptedStore
 from frazil.stores.operations.protocols import MISSING_ERRORS, shown_cause, store_failure, without_secrets
 from frazil.stores.store import Store
 
-if TYPE_CHECKING:
-    from fsspec.mapping import FSMap
-
 _HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
 
 _MISSING: Final = (
@@ -32,11 +29,6 @@ _MISSING: Final = (
     410,
 )  # causes of an error that says rightly that a file does not exist: none, or the status of a response
 _CACHED: Final = "fsspec.implementations.cached"
-
-
-def store_over_map(files: FSMap, requests_in_flight: int) -> Store:
-    """The store over the result of fs.get_mapper."""
-    return store_over(files.fs, files.root, requests_in_flight)
 
 
 def store_over(files: AbstractFileSystem, path: object, requests_in_flight: int) -> Store:

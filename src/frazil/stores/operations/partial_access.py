@@ -1,10 +1,9 @@
 """Partial reading and writing of values, as the Zarr v3 draft has them ("Abstract store interface"), on top of the store port.
 
-The ranges are checked in partial_values.py. A store that writes parts of values in its own way is a PartialWriter."""
+The ranges are checked in partial_values.py. A store that writes parts of values in its own way overrides Store.write_parts."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,16 +30,7 @@ class _Store(Protocol):
     def update_many(
         self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
     ) -> list[Version | None]: ...
-
-
-class PartialWriter(ABC):
-    """A store that writes parts of values without reading and putting whole ones."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def write_parts(self, writes: Writes) -> None:
-        """As set_partial_values, for ranges that are checked against each other."""
+    def write_parts(self, writes: Writes) -> None: ...
 
 
 def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
@@ -68,19 +58,11 @@ def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int,
 
 def set_partial_values(store: _Store, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
     """Store.set_partial_values."""
-    write_parts(store, grouped_writes(key_start_values))
-
-
-def write_parts(store: _Store, writes: Writes) -> None:
-    """Partial writes, by the store's own method if it has one."""
-    if isinstance(store, PartialWriter):
-        store.write_parts(writes)
-    else:
-        write_by_put(store, writes)
+    store.write_parts(grouped_writes(key_start_values))
 
 
 def write_by_put(store: _Store, writes: Writes) -> None:
-    """Partial writes by reading and putting whole values."""
+    """Store.write_parts by reading and putting whole values."""
     store.require("readable")
     store.require("writable")
     names = list(writes)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.base.arrays import offsets_of
+from frazil.indexing.axes import spread
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import MISSING, Columns, Pieces, Sources, pieces_of
 
@@ -19,19 +21,13 @@ def composed(sources: Sources, rows: Columns, offsets: NDArray[np.integer]) -> P
     return Pieces(sources, np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64))
 
 
-def repeated(first: Columns, count: Columns) -> Columns:
-    """first[0], first[0] + 1, ... (count[0] of them), first[1], ...: the rows of several runs of rows."""
-    ends = np.cumsum(count)
-    return np.repeat(first - ends + count, count) + np.arange(int(ends[-1]) if len(ends) else 0)
-
-
 def picked(pieces: Pieces, which: Columns) -> Pieces:
     """Some of the values, in the order given."""
     if len(which) == len(pieces.offsets) - 1 and (which == np.arange(len(which))).all():
         return pieces
     count = np.diff(pieces.offsets)[which]
-    rows = pieces.rows[repeated(pieces.offsets[:-1][which], count)]
-    return composed(pieces.sources, rows, np.concatenate(([0], np.cumsum(count))))
+    rows = pieces.rows[spread(pieces.offsets[:-1][which], count)]
+    return composed(pieces.sources, rows, offsets_of(count))
 
 
 def joined_sources(first: Sources, second: Sources, rows: Columns) -> tuple[Sources, Columns]:

@@ -102,7 +102,7 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
     for blob, start, length in pieces.rows.tolist():
         end = start + length
         while start < end:
-            part = _slice(pieces.sources.buffers[-1 - blob], start, min(room, end - start))
+            part = bytes(_view(pieces.sources.buffers[-1 - blob], start, min(room, end - start)))
             if not part:
                 raise StoreError(f"a piece of {length} bytes at {end - length} reaches outside its object")
             waiting.append(part)
@@ -125,10 +125,6 @@ def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetche
         else:
             rows[i] = (-1 - i, 0, length if start >= 0 and length >= 0 else len(value))
     return fetched._replace(sources=Sources(None, [value or b"" for value in values]), rows=rows, resume=fetched)
-
-
-def _slice(buffer: SourceBuffer, start: int, length: int) -> bytes:
-    return bytes(_view(buffer, start, length))
 
 
 def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:

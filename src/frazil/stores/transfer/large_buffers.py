@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.stores.transfer.content import read_error
 from frazil.stores.transfer.merged_spans import SHORT, merged_rows
 from frazil.stores.values import Pieces, flat_buffer
@@ -71,7 +72,7 @@ def joined_value(pieces: Pieces, key: str | None = None) -> bytes | memoryview:
         buffer = buffers[-1 - int(rows[0, 0])]
         if isinstance(buffer, bytes) and rows[0, 1:].tolist() == [0, len(buffer)]:
             return buffer
-    ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
+    ends = offsets_of(rows[:, 2])
     value = empty_buffer(int(ends[-1]))
     for _, code, text in _kernel.read_rows(files, buffers, rows, value, ends, 1):
         raise read_error(code, text, key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.base.arrays import Flags
+from frazil.base.arrays import Flags, offsets_of
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts, outrun
@@ -56,7 +56,7 @@ class Values(Record):
 
 def new_values(pieces: Pieces) -> Values:
     """Chunks to put."""
-    ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))
+    ends = offsets_of(pieces.rows[:, 2])
     return Values(pieces, np.diff(ends[pieces.offsets]))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ConflictError, FormatError, StoreError
 from frazil.runtime import cores
@@ -30,18 +31,16 @@ from frazil.stores.values import (
     Version,
     flat_buffer,
     mark_stale,
-    resolve_span,
-    resolve_spans,
+    object_rows,
 )
 from frazil.stores.zip.archive_file import JOURNAL, Journal, parse_journal
 from frazil.stores.zip.directory import TAIL, Directory, find_end, parse_directory
-from frazil.stores.zip.entries import BOUND, CRC, DATA, FLAGS, HEADER, METHOD, NAME, SIZE, STORED, Entries, Found
+from frazil.stores.zip.entries import BOUND, CRC, DATA, HEADER, METHOD, NAME, SIZE, STORED, Entries, Found
 from frazil.stores.zip.headers import FIXED, extra_lengths, head_fault
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-_FEW: Final = 8  # up to this many spans, Python's integers are faster than columns
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
 
 
@@ -206,7 +205,7 @@ class _Reader:
     def _bytes(self, rows: Columns, names: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Columns]:
         """The bytes of rows, one after the other, and the begin of each."""
         assert self.held is not None
-        offsets = np.concatenate(([0], np.cumsum(rows[:, 2])))
+        offsets = offsets_of(rows[:, 2])
         out = np.empty(int(offsets[-1]), np.uint8)
         for row, code, text in _kernel.read_rows(self.held.sources.files, self.buffers, rows, out, offsets, 1):
             raise read_error(code, text, names[row])
@@ -233,20 +232,11 @@ class _Reader:
         names = [self.names[row] for row in new.tolist()]
         out, offsets = self._bytes(answer[1], names)
         heads = out[offsets[:-1, None] + np.arange(FIXED)]
-        expected = {
-            key: table[new, at]
-            for key, at in (
-                ("flags", FLAGS),
-                ("method", METHOD),
-                ("crc", CRC),
-                ("stored", STORED),
-                ("size", SIZE),
-                ("name", NAME),
-            )
-        }
-        fault = head_fault(heads, expected)
+        columns = {"method": METHOD, "crc": CRC, "stored": STORED, "size": SIZE, "name": NAME}
+        fault = head_fault(heads, {key: table[new, at] for key, at in columns.items()})
         if fault is not None:
-            raise FormatError(f"an entry of the zip archive is damaged: {fault.problem}", key=names[fault.row])
+            row, problem = fault
+            raise FormatError(f"an entry of the zip archive is damaged: {problem}", key=names[row])
         self._check_names(new, out, offsets[:-1] + FIXED)
         data = header + FIXED + name + extra_lengths(heads)
         overlapping = np.flatnonzero(data + table[new, STORED] > table[new, BOUND])
@@ -275,7 +265,7 @@ class _Reader:
     def rows(self, requested: Columns, sizes: Columns) -> Columns | None:
         """Rows of spans in entries; None if the object has another version now."""
         table, name = self.found.table, requested[:, 0]
-        rows = _resolved(requested, sizes)
+        rows = object_rows(requested, [FOUND] * len(sizes), sizes, files=True)
         start, length = rows[:, 1], rows[:, 2]
         inside = np.minimum(length, np.maximum(sizes[name] - start, 0))
         spans = np.stack(
@@ -348,18 +338,6 @@ class _Reader:
         size, checksum = int(self.found.table[row, SIZE]), int(self.found.table[row, CRC])
         self.inflated[row] = len(self.buffers)
         self.buffers.append(inflate(packed, size, checksum, self.names[row]))
-
-
-def _resolved(spans: Columns, sizes: Columns) -> Columns:
-    """Spans in entries, with starts and lengths relative to their begin; not clipped to the entry."""
-    rows = spans.copy()
-    if len(spans) > _FEW:
-        rows[:, 1], rows[:, 2] = resolve_spans(spans[:, 1], spans[:, 2], sizes[spans[:, 0]])
-        return rows
-    for i, (name, start, length) in enumerate(spans.tolist()):
-        if start < 0 or length < 0:
-            rows[i, 1:] = resolve_span(start, length, int(sizes[name]))
-    return rows
 
 
 def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:

@@ -15,15 +15,15 @@ from frazil.stores.values import Columns, Version
 from frazil.stores.zip.directory import Directory
 from frazil.stores.zip.headers import FIXED, Entry, end_records
 
-HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME, FLAGS = range(9)  # columns of Found.table
+HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME = range(8)  # columns of Found.table
 _VERSION: Final = Struct("<QQI")
-_ABSENT: Final = np.full(9, -1, np.int64)
+_ABSENT: Final = np.full(8, -1, np.int64)
 
 
 class Found(Record):
     """Entries that were looked up, a row for each name.
 
-    table  int64[n, 9]: header, data, stored, size, method, crc, bound, name and flags as in a Directory; all -1 for a missing entry. The headers of entries
+    table  int64[n, 8]: header, data, stored, size, method, crc, bound and name as in a Directory; all -1 for a missing entry. The headers of entries
            written since are not read, as data is known
     row    int64[n], of the directory; -1 for an entry that is not in it"""
 
@@ -57,9 +57,9 @@ class Entries:
     def find(self, names: Sequence[str]) -> Found:
         base, rows = self.directory, self.directory.rows
         row = np.array([rows.get(name, -1) for name in names], np.int64)
-        table = np.empty((len(names), 9), np.int64)
+        table = np.empty((len(names), 8), np.int64)
         for number, column in enumerate(
-            (base.header, base.data, base.stored, base.size, base.method, base.crc, base.bound, base.name, base.flags)
+            (base.header, base.data, base.stored, base.size, base.method, base.crc, base.bound, base.name)
         ):
             table[:, number] = column[row] if len(column) else -1
         table[row < 0] = _ABSENT
@@ -72,7 +72,7 @@ class Entries:
                 table[number] = _ABSENT
                 if entry is not None:
                     end = entry.data + entry.size
-                    table[number] = (entry.header, entry.data, entry.size, entry.size, 0, entry.crc, end, 0, 0)
+                    table[number] = (entry.header, entry.data, entry.size, entry.size, 0, entry.crc, end, 0)
         return Found(table, row)
 
     def versions(self, found: Found) -> list[Version | None]:

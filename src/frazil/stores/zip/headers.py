@@ -86,16 +86,9 @@ def dos_stamp(seconds: float) -> int:
     return (year << 9 | month << 5 | day) << 16 | hour << 11 | minute << 5 | second // 2
 
 
-class HeadFault(Record):
-    """row: of the heads; problem: how it differs from the directory"""
-
-    row: int
-    problem: str
-
-
-def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> HeadFault | None:
-    """The first local header that disagrees with the directory. heads: uint8[n, 30]; expected: of the directory flags, method, crc, stored, size and name
-    (bytes), int64[n].
+def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> tuple[int, str] | None:
+    """The row of the first local header that disagrees with the directory, and how. heads: uint8[n, 30]; expected: of the directory method, crc, stored, size
+    and name (bytes), int64[n].
 
     Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
     fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]
@@ -112,7 +105,7 @@ def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> HeadFa
         checks.append(("its header has another size", ~open_ones & (fields[name] != expected[name])))
     for problem, wrong in checks:
         if wrong.any():
-            return HeadFault(int(np.flatnonzero(wrong)[0]), problem)
+            return int(np.flatnonzero(wrong)[0]), problem
     return None
 
 

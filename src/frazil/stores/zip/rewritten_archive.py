@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import offsets_of
 from frazil.stores.values import Columns
 from frazil.stores.zip.archive_file import ArchiveFile
 from frazil.stores.zip.directory import Directory, find_end, parse_directory
@@ -31,7 +32,7 @@ def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
 
 def _moved(directory: Directory, order: Columns, lengths: Columns) -> bytes:
     """The directory of the entries, in this order, one after the other."""
-    offsets = np.concatenate(([0], np.cumsum(lengths))).tolist()
+    offsets = offsets_of(lengths).tolist()
     records: list[bytes] = []
     for row, offset in zip(order.tolist(), offsets[:-1], strict=True):
         first, last, at = directory.record[row].tolist()

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.codecs.sharding.inner_order import morton_keys
+from frazil.codecs.sharding.inner_order import Order, grid_coordinates, morton_keys, order_of
 from frazil.codecs.sharding.shard import Level
-from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import levels_of
 from frazil.stores import MemoryStore
 
@@ -26,6 +25,10 @@ def numbers(level: Level, places: list[tuple[int, ...]]) -> np.ndarray:
     return np.array([sum(a * b for a, b in zip(place, level.strides, strict=True)) for place in places], np.int64)
 
 
+def order_in(level: Level, places: list[tuple[int, ...]]) -> Order | None:
+    return order_of(grid_coordinates(numbers(level, places), level.strides, level.counts), level.counts)
+
+
 C = list(product(range(3), range(4)))
 F = sorted(C, key=lambda place: place[::-1])
 MORTON = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 2), (2, 3)]
@@ -34,13 +37,13 @@ MORTON = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1), (0, 2), (1, 2), (0, 3)
 @pytest.mark.parametrize("order", [None, [1, 0]])
 def test_orders(order: list[int] | None) -> None:
     level = level_of(3, 4, order=order)
-    assert order_of(level, numbers(level, C)) == "C"
-    assert order_of(level, numbers(level, F)) == "F"
-    assert order_of(level, numbers(level, MORTON)) == "morton"
-    assert order_of(level, numbers(level, [*C[1:], C[0]])) == "written"
-    assert order_of(level, numbers(level, C[:1])) is None
-    assert order_of(level, numbers(level, [])) is None
-    assert order_of(level, numbers(level, F[3:9:2])) == "F"
+    assert order_in(level, C) == "C"
+    assert order_in(level, F) == "F"
+    assert order_in(level, MORTON) == "morton"
+    assert order_in(level, [*C[1:], C[0]]) == "written"
+    assert order_in(level, C[:1]) is None
+    assert order_in(level, []) is None
+    assert order_in(level, F[3:9:2]) == "F"
 
 
 def test_morton_order_of_a_cube_and_of_a_bar() -> None:
