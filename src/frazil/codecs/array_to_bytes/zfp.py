@@ -126,7 +126,7 @@ class Zfp(ArrayToBytes):
 
 def _block_bits(rate: float, ndim: int) -> int:
     """The bits of a block in mode fixed_rate."""
-    return floor(4**ndim * rate + 0.5)
+    return floor((1 << 2 * ndim) * rate + 0.5)
 
 
 def _stored_rate(rate: float, shape: tuple[int, ...], nbytes: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -271,4 +271,8 @@ def read(extension: Extension, path: str) -> RectilinearGrid:
     return kind(shapes, path=members.at(name))
 
 
-_KINDS: Final = {"rectilinear": RectilinearGrid, "rectangular": RectangularGrid, "zarrs.regular_bounded": BoundedGrid}
+_KINDS: Final[dict[str, Callable[..., RectilinearGrid]]] = {
+    "rectilinear": RectilinearGrid,
+    "rectangular": RectangularGrid,
+    "zarrs.regular_bounded": BoundedGrid,
+}
