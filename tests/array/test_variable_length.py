@@ -94,6 +94,14 @@ def test_text_has_several_spellings(dtype: object) -> None:
     assert a[...].tolist() == ["a", "ß" * 20, ""]
 
 
+@pytest.mark.parametrize("name", ["bytes", "variable_length_bytes", "binary"])
+def test_bytes_have_several_names(name: str) -> None:
+    store = MemoryStore()
+    frazil.create_array(store, shape=2, dtype=name)[...] = of("bytes", [b"", b"\xff"], (2,))
+    a = frazil.open_array(store)
+    assert (a.metadata.data_type.name, a[...].tolist()) == (name, [b"", b"\xff"])
+
+
 def test_data_of_text_makes_an_array_of_strings() -> None:
     a = frazil.create_array(MemoryStore(), data=np.array(["x", "yy"], T))
     assert a.metadata.data_type.name == "string"

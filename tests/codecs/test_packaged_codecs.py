@@ -82,6 +82,35 @@ def test_zfp_behind_a_header(codec: NumcodecsZfpy) -> None:
             assert codec.decode(bytes(damaged), spec).shape == (9, 10)
 
 
+@pytest.mark.parametrize("shape", [(24,), (4, 6), (4, 6, 5), (3, 5, 2, 7)], ids=repr)
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "int8"])
+def test_zarrs_gives_blocks_of_any_rank_the_bits_of_three_dimensions(shape: tuple[int, ...], dtype: str) -> None:
+    spec, codec = chunk_spec(dtype, shape), Zfp("fixed_rate", rate=5.5)
+    values = np.arange(spec.nbytes // spec.dtype.itemsize).reshape(shape).astype(dtype)
+    theirs = Zfp("fixed_rate", rate=5.5 * 64 / 4 ** len(shape))
+    data = theirs.encode(values, spec)
+    assert len(data) <= codec.bound(spec)
+    assert (codec.decode(data, spec) == theirs.decode(data, spec)).all()
+    assert codec.decode(codec.encode(values, spec), spec).shape == shape
+
+
+def test_zfp_behind_a_header_as_zarrs_writes_it() -> None:
+    for dtype in ("int8", "uint16", "float32", "datetime64[s]"):
+        spec = chunk_spec(dtype, (9, 10))
+        values, codec = np.arange(90).reshape(9, 10).astype(dtype), NumcodecsZfpy(5)
+        assert (codec.decode(codec.encode(values, spec), spec) == values).all()
+
+
+@pytest.mark.parametrize(("dtype", "rate"), [("float32", 2.1), ("float64", 2.8), ("int32", 0.1)])
+def test_rates_too_low_for_a_block_are_refused(dtype: str, rate: float) -> None:
+    """The package wrote behind the end of its memory."""
+    for codec in (Zfp("fixed_rate", rate=rate), NumcodecsZfpy(2, rate=rate)):
+        codec.check(chunk_spec(dtype, (4, 6, 3)), "codecs[0]")
+        with pytest.raises(MetadataError, match="at least") as caught:
+            codec.check(chunk_spec(dtype, (24,)), "codecs[0]")
+        assert caught.value.path == "codecs[0].configuration.rate"
+
+
 def test_zfp_refuses_what_it_does_not_hold() -> None:
     spec = chunk_spec("uint32", (4,))
     assert Zfp().decode(Zfp().encode(np.array([0, 1, 2, 2**31 - 1], np.uint32), spec), spec)[3] == 2**31 - 1

@@ -17,6 +17,7 @@ from frazil.codecs import (
     CastValue,
     Codec,
     Conditional,
+    Crc32c,
     Gdeflate,
     N5Default,
     PackBits,
@@ -113,6 +114,24 @@ class TestPackBits(CodecTests):
     def test_documents_say_all(self) -> None:
         super().test_documents_say_all()
         assert DEFAULT_REGISTRY.parse_codecs([Extension("packbits")]) == (PackBits(),)
+
+    def test_zarrs_leaves_the_padding_byte_out_for_whole_bytes(self) -> None:
+        store: dict[str, bytes] = {}
+        codecs = [PackBits("first_byte"), "crc32c"]
+        array = frazil.create_array(store, shape=(4,), dtype="int16", codecs=codecs, fill_value=7)
+        plain = Bytes("little"), chunk_spec("int16", (4,))
+        values = np.arange(4, dtype=np.int16)
+        store["c/0"] = Crc32c().encode(plain[0].encode(values, plain[1]))
+        assert (array[...] == values).all()
+        array[...] = values
+        assert len(store["c/0"]) == 1 + 8 + 4
+        for codec, data in (
+            (PackBits(), bytes(9)),
+            (PackBits("last_byte"), bytes(7)),
+            (PackBits("last_byte"), bytes(10)),
+        ):
+            with pytest.raises(ChunkDecodeError):
+                codec.decode(data, plain[1])
 
 
 class TestPackedBits(CodecTests):

@@ -111,6 +111,8 @@ class ArrayMetadata(NodeMetadata):
             raise MetadataError(
                 f"fill_value must be of {data_type.name}, found one of {fill_value.dtype}", path="fill_value"
             )
+        fitted = getattr(chunk_grid, "fitted", None)  # a grid whose last chunks end with the array
+        chunk_grid = chunk_grid if fitted is None else fitted(lengths)
         _check_grid(chunk_grid, lengths)
         chain = tuple(codecs)
         if not chain:

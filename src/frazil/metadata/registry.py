@@ -10,7 +10,7 @@ import numpy as np
 from frazil.base.late import LateModule, imported
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
-from frazil.metadata.grids.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
+from frazil.metadata.grids.chunk_grids import BOUNDED, RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
 from frazil.metadata.grids.chunk_keys import DEFAULT, DEFAULT_SUFFIX, V2, ChunkKeyEncoding
 from frazil.metadata.json_text import as_json
 from frazil.metadata.result_cache import ResultCache
@@ -231,5 +231,7 @@ _VARIABLE: Final = LateTypes("frazil.metadata.types.variable_length", "VariableL
 _STRUCTS: Final = LateTypes("frazil.metadata.types.structs", "StructTypes", _SIMPLE)
 _OPTIONAL: Final = LateTypes("frazil.metadata.types.optional", "OptionalTypes", (*_SIMPLE, _STRUCTS, _VARIABLE))
 CORE_EXTENSIONS: Final = MetadataExtensions(
-    (*_SIMPLE, _STRUCTS, _VARIABLE, _OPTIONAL), (REGULAR, RECTILINEAR, RECTANGULAR), (DEFAULT, V2, DEFAULT_SUFFIX)
+    (*_SIMPLE, _STRUCTS, _VARIABLE, _OPTIONAL),
+    (REGULAR, RECTILINEAR, RECTANGULAR, BOUNDED),
+    (DEFAULT, V2, DEFAULT_SUFFIX),
 )

@@ -207,39 +207,62 @@ def test_invalid_grids_are_refused(shapes: object) -> None:
     assert (caught.value.path or "").startswith("chunk_grid.configuration.chunk_shapes")
 
 
-def test_the_form_of_the_draft() -> None:
+def _opened(grid: object, shape: list[int], store: dict[str, bytes]) -> frazil.Array:
+    """An array with this grid in its document, in one dictionary."""
     document = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": [6, 7],
+        "shape": shape,
         "data_type": "int8",
         "fill_value": 0,
-        "chunk_grid": {"name": "rectangular", "configuration": {"chunk_shape": [[1, 2, 3], 4]}},
+        "chunk_grid": grid,
         "chunk_key_encoding": "default",
         "codecs": ["bytes"],
     }
-    store = {"zarr.json": json.dumps(document).encode()}
-    array = frazil.open_array(store, mode="r+")
+    store["zarr.json"] = json.dumps(document).encode()
+    return frazil.open_array(store, mode="r+")
+
+
+def test_the_form_of_the_draft() -> None:
+    store: dict[str, bytes] = {}
+    array = _opened({"name": "rectangular", "configuration": {"chunk_shape": [[1, 2, 3], 4]}}, [6, 7], store)
     array[...] = values = np.arange(42, dtype=np.int8).reshape(6, 7)
     array.append(values[:2])
     assert np.array_equal(frazil.open_array(store)[...], np.concatenate([values, values[:2]]))
     assert json.loads(bytes(store["zarr.json"]))["chunk_grid"]["configuration"] == {"chunk_shape": [[1, 2, 3, 3], 4]}
 
 
+@given(data=st.data())
+@search(slowness=2)
+def test_chunks_that_end_with_the_array(data: st.DataObject) -> None:
+    """The grid zarrs.regular_bounded."""
+    shape = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3))
+    inner = [data.draw(st.integers(1, 5)) for _ in shape]
+    grid, store = {"name": "zarrs.regular_bounded", "configuration": {"chunk_shape": inner}}, dict[str, bytes]()
+    array = _opened(grid, shape, store)
+    values = np.arange(1, 1 + np.prod(shape), dtype=np.int8).reshape(shape)
+    array[...] = values
+    assert sum(len(chunk) for key, chunk in store.items() if key != "zarr.json") == values.nbytes
+    new = [data.draw(st.integers(0, 9)) for _ in shape]
+    reader = frazil.open_array(store)
+    if any(old != length and min(old, length) % chunk for old, length, chunk in zip(shape, new, inner, strict=True)):
+        with pytest.raises(MetadataError, match="another length"):
+            array.resize(new)
+    else:
+        array.resize(new)
+        expected, kept = np.zeros(new, np.int8), tuple(map(slice, np.minimum(shape, new)))
+        expected[kept] = values[kept]
+        values = expected
+    for each in (array, reader.refresh(), frazil.open_array(store)):
+        assert np.array_equal(each[...], values)
+    assert json.loads(bytes(store["zarr.json"]))["chunk_grid"] == grid
+
+
 def test_documents() -> None:
     """Every form of the registry is read; equal lengths are written as runs."""
     shapes = [4, [1, 2, 3], [[4, 2]], [[1, 3], 3], [4, 4, 4]]
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": [6] * 5,
-        "data_type": "int8",
-        "fill_value": 0,
-        "chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}},
-        "chunk_key_encoding": "default",
-        "codecs": ["bytes"],
-    }
-    array = frazil.open_array({"zarr.json": json.dumps(document).encode()})
+    grid_entry = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+    array = _opened(grid_entry, [6] * 5, {})
     grid = array.metadata.chunk_grid
     assert array.metadata.grid_shape == (2, 3, 2, 4, 2)
     assert isinstance(grid, RectilinearGrid)

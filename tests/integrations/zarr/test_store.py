@@ -114,6 +114,20 @@ def test_a_commit_has_the_values_that_zarr_python_wrote(repository: frazil.Repos
     assert (repository.readonly_session(tag="v1").root["a/t"][0] == VALUES[0]).all()
 
 
+def test_a_session_has_all_steps_of_zarr_python_in_a_fork_or_none(repository: frazil.Repository) -> None:
+    session = repository.writable_session("main")
+    fork = session.fork()
+    zarr.open_array(frazil.zarr.as_store(fork), path="a/t", mode="r+").append(VALUES[:1])
+    assert session.root["a/t"].shape == VALUES.shape
+    session.merge(fork)
+    assert np.array_equal(session.root["a/t"][...], np.append(VALUES, VALUES[:1], axis=0))
+    fork = session.fork()
+    with pytest.raises(InvalidInputError, match="chunk_shape"):  # after the old array was removed
+        zarr.create_array(frazil.zarr.as_store(fork), name="a/t", shape=0, chunks=0, dtype="i4", overwrite=True)
+    assert "a/t" in session.root
+    assert "a/t" not in fork.root
+
+
 def test_a_path_below(tmp_path: Path) -> None:
     filled(frazil.zarr.as_store(tmp_path / "sea.zarr"))
     assert np.array_equal(zarr.open_array(frazil.zarr.as_store(tmp_path / "sea.zarr", path="a/t"))[:], VALUES)

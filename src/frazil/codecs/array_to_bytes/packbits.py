@@ -60,7 +60,7 @@ class PackBits(ArrayToBytes):
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         number, count, first, end = self._range(spec)
         raw = _little(np.ascontiguousarray(array).reshape(-1).view(np.uint8), number)
-        if (first, end) == (0, 8 * number.itemsize):
+        if self._is_whole(spec):
             packed = raw.tobytes()
         else:
             packed = b"".join(
@@ -71,17 +71,20 @@ class PackBits(ArrayToBytes):
         return {"none": packed, "first_byte": unused + packed, "last_byte": packed + unused}[self.padding_encoding]
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
-        if len(data) != self.encoded_size(spec):
-            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes instead of {self.encoded_size(spec)}")
         number, count, first, end = self._range(spec)
-        if self.padding_encoding != "none":
+        expected = self.bound(spec)
+        # zarrs leaves the number of unused bits out where all bits of whole bytes are stored
+        padded = self.padding_encoding != "none" and (len(data), self._is_whole(spec)) != (expected - 1, True)
+        if len(data) != expected and padded == (self.padding_encoding != "none"):
+            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes instead of {expected}")
+        if padded:
             at = 0 if self.padding_encoding == "first_byte" else len(data) - 1
             unused = -count * (end - first) % 8
             if data[at] != unused:
                 raise ChunkDecodeError(f"codec {self.name}: the chunk declares {data[at]} unused bits, not {unused}")
             data = data[:at] + data[at + 1 :]
         raw = np.frombuffer(data, np.uint8)
-        if (first, end) != (0, 8 * number.itemsize):
+        if not self._is_whole(spec):
             raw = self._expanded(raw, number, count, first, end)
         return _little(raw, number).reshape(-1).view(spec.dtype).reshape(spec.shape)
 
@@ -98,9 +101,17 @@ class PackBits(ArrayToBytes):
             expanded[at : at + most] = np.packbits(bits, axis=1, bitorder="little")
         return expanded
 
-    def encoded_size(self, spec: ChunkSpec) -> int | None:
+    def _is_whole(self, spec: ChunkSpec) -> bool:
+        """Whether all bits of numbers of whole bytes are stored."""
+        number, _, first, end = self._range(spec)
+        return (first, end) == (0, 8 * number.itemsize)
+
+    def bound(self, spec: ChunkSpec) -> int:
         _, count, first, end = self._range(spec)
         return -(-count * (end - first) // 8) + (self.padding_encoding != "none")
+
+    def encoded_size(self, spec: ChunkSpec) -> int | None:
+        return None if self.padding_encoding != "none" and self._is_whole(spec) else self.bound(spec)
 
 
 def _little(raw: Bytes, number: np.dtype[np.generic]) -> Bytes:

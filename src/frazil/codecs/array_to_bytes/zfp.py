@@ -21,6 +21,8 @@ _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
 }
 _EXPERT_MEMBERS = ("minbits", "maxbits", "maxprec", "minexp")
 _MOST_DIMENSIONS = 4
+_LEAST_BITS: Final = {"i4": 1, "i8": 1, "f4": 9, "f8": 12}  # of a block: floating-point numbers have a common exponent
+_ZARRS_DIMENSIONS: Final = 3
 
 
 class Zfp(ArrayToBytes):
@@ -83,6 +85,12 @@ class Zfp(ArrayToBytes):
             )
         if self.mode == "fixed_accuracy" and work.kind != "f":
             raise MetadataError("mode fixed_accuracy is for floating-point numbers", path=f"{path}.configuration.mode")
+        least = _LEAST_BITS[work.str[1:]]
+        if self.rate is not None and _block_bits(self.rate, len(spec.shape) or 1) < least:
+            raise MetadataError(  # zfp would write behind the end of its memory
+                f"rate is {self.rate}: a block of {4 ** (len(spec.shape) or 1)} elements of {work} needs {least} bits at least",
+                path=f"{path}.configuration.rate",
+            )
 
     def bound(self, spec: ChunkSpec) -> int:
         """All bits that zfp can write, or read from damaged data: for each block its exponent, each bit plane of all elements, and the tests between."""
@@ -90,7 +98,8 @@ class Zfp(ArrayToBytes):
         assert work is not None, "check has seen it"
         shape = spec.shape or (1,)
         elements, planes = 4 ** len(shape), 8 * work.itemsize
-        bits = max(elements * (planes + 2) + planes + 64, floor(elements * (self.rate or 0)) + 64)
+        rated = _block_bits(self.rate or 0, max(len(shape), _ZARRS_DIMENSIONS))
+        bits = max(elements * (planes + 2) + planes + 64, rated + 64)
         return prod([-(-length // 4) for length in shape]) * int(bits) // 8 + 64
 
     def _arguments(self) -> dict[str, object]:
@@ -106,11 +115,26 @@ class Zfp(ArrayToBytes):
             raise ChunkDecodeError(f"codec {self.name} got no bytes")
         zfpy = required("zfpy", self.name, "zfp")
         work = _work_type(spec.dtype)
-        shape = spec.shape or (1,)
+        shape, arguments = spec.shape or (1,), self._arguments()
+        if self.rate is not None:
+            arguments["rate"] = _stored_rate(self.rate, shape, len(data))
         # zfp reads beyond the end of damaged data, so it needs a buffer for all that it can read
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
-        decoded = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
+        decoded = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **arguments)
         return _demoted(decoded.reshape(spec.shape), spec.dtype)
+
+
+def _block_bits(rate: float, ndim: int) -> int:
+    """The bits of a block in mode fixed_rate."""
+    return floor((1 << 2 * ndim) * rate + 0.5)
+
+
+def _stored_rate(rate: float, shape: tuple[int, ...], nbytes: int) -> float:
+    """The rate of a chunk of `nbytes` bytes in mode fixed_rate. zarrs gives each block the bits of a block of three dimensions."""
+    blocks = prod([-(-length // 4) for length in shape])
+    own, theirs = [_block_bits(rate, ndim) for ndim in (len(shape), _ZARRS_DIMENSIONS)]
+    own_size, their_size = [-(-blocks * bits // 64) * 8 for bits in (own, theirs)]  # whole words
+    return theirs / 4 ** len(shape) if nbytes == their_size != own_size else rate
 
 
 def _number(value: object, name: str, least: float) -> float:
@@ -177,7 +201,8 @@ def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 class NumcodecsZfpy(ArrayToBytes):
-    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members are ignored.
+    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision), 4 (tolerance) or, as zarrs
+    writes it, 5 (reversible); the other members are ignored.
 
     compression_kwargs: the same values again, as numcodecs writes them for arrays of Zarr v2; they are not kept."""
 
@@ -194,7 +219,7 @@ class NumcodecsZfpy(ArrayToBytes):
         precision: int = -1,
         compression_kwargs: object = None,
     ) -> None:
-        self.mode = integer(mode, "mode", 2, 4)
+        self.mode = integer(mode, "mode", 2, 5)
         self.tolerance, self.rate, self.precision = tolerance, rate, precision
         self._without_header()
 
@@ -202,6 +227,8 @@ class NumcodecsZfpy(ArrayToBytes):
         """The same codec without a header."""
         if self.mode == 2:
             return Zfp("fixed_rate", rate=self.rate)
+        if self.mode == 5:
+            return Zfp()
         return (
             Zfp("fixed_precision", precision=self.precision)
             if self.mode == 3
@@ -213,15 +240,13 @@ class NumcodecsZfpy(ArrayToBytes):
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         self._without_header().check(spec, path)
-        if _work_type(spec.dtype) != spec.dtype:
-            raise MetadataError(f"codec {self.name} compresses no {spec.dtype}", path=path)
 
     def bound(self, spec: ChunkSpec) -> int:
         return self._without_header().bound(spec) + 32
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         zfpy = required("zfpy", self.name, "zfp")
-        codec, work = self._without_header(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
+        codec, work = self._without_header(), np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
         return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments()))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
@@ -232,10 +257,10 @@ class NumcodecsZfpy(ArrayToBytes):
         except ValueError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
         found = tuple(header[name] for name in ("nw", "nz", "ny", "nx") if header[name])
-        if found != (spec.shape or (1,)) or header["type"] != spec.dtype:
+        if found != (spec.shape or (1,)) or header["type"] != _work_type(spec.dtype):
             raise ChunkDecodeError(f"codec {self.name}: {header['type']} {found}, not {spec.dtype} {spec.shape}")
         # a header of damaged data may name another mode, whose blocks are longer than the data
         config = header["config"]
         if config["mode"] != self.mode or (self.mode == 2 and not config["rate"] <= self.rate + 64):
             raise ChunkDecodeError(f"codec {self.name}: the header has mode {config['mode']}, not {self.mode}")
-        return cast("Array", zfpy.decompress_numpy(padded).reshape(spec.shape))
+        return _demoted(zfpy.decompress_numpy(padded).reshape(spec.shape), spec.dtype)

@@ -114,3 +114,4 @@ def _read_rectilinear(extension: Extension, path: str) -> ChunkGrid:
 REGULAR = NamedExtension[ChunkGrid]("regular", _read_regular)
 RECTILINEAR = NamedExtension[ChunkGrid]("rectilinear", _read_rectilinear)
 RECTANGULAR = NamedExtension[ChunkGrid]("rectangular", _read_rectilinear)
+BOUNDED = NamedExtension[ChunkGrid]("zarrs.regular_bounded", _read_rectilinear)

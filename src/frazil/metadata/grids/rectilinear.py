@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,7 @@ from frazil.base.arrays import Columns, offsets_of
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item, member
-from frazil.metadata.members import INT64_MAX, Members, check_integer, refusal
+from frazil.metadata.members import INT64_MAX, Members, check_integer, lengths_from_user, refusal
 from frazil.metadata.value import Value, assign
 
 Runs = tuple[tuple[int, int], ...]  # (length, how many chunks have it), one after the other
@@ -148,6 +148,51 @@ class RectangularGrid(RectilinearGrid, excluded=("_starts", "largest")):
         return Extension("rectangular", {"chunk_shape": shapes})
 
 
+class BoundedGrid(RectilinearGrid, excluded=("_starts", "largest", "shape")):
+    """The grid `zarrs.regular_bounded`: chunks of the shape `inner`, but those at the upper edges end with the array.
+
+    shape: the lengths of the array, from ArrayMetadata. Raises MetadataError for anything but positive lengths."""
+
+    __slots__ = ("inner", "shape")
+    inner: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def __init__(
+        self, inner: object, shape: tuple[int, ...] = (), *, path: str = "chunk_grid.configuration.chunk_shape"
+    ) -> None:
+        assign(self, "inner", lengths_from_user(inner, path, low=1))
+        assign(self, "shape", shape)
+        shapes = map(_cut, self.inner, shape) if len(shape) == len(self.inner) else self.inner
+        super().__init__(tuple(shapes), path=path)
+
+    def extension(self) -> Extension:
+        return Extension("zarrs.regular_bounded", {"chunk_shape": list[Json](self.inner)})
+
+    def fitted(self, shape: tuple[int, ...]) -> BoundedGrid:
+        """The grid of an array of these lengths."""
+        return self if shape == self.shape else BoundedGrid(self.inner, shape)
+
+    def grown(self, shape: tuple[int, ...]) -> BoundedGrid:
+        """Raises MetadataError if a chunk would have another length than before."""
+        for axis, (before, after, inner) in enumerate(zip(self.shape, shape, self.inner, strict=True)):
+            if before != after and min(before, after) % inner:
+                raise MetadataError(
+                    f"the last chunk along dimension {axis} would have another length, because this grid ends with the array",
+                    path="shape",
+                    hint="copy the data into an array with a regular grid: frazil.from_array(location, data=array, chunks=...)",
+                )
+        return self.fitted(shape)
+
+    def continues(self, other: object) -> bool:
+        return isinstance(other, BoundedGrid) and other.inner == self.inner
+
+
+def _cut(length: int, extent: int) -> object:
+    """The lengths of chunks along a dimension that end with the array."""
+    whole, rest = divmod(extent, length)
+    return [*[[length, whole]] * bool(whole), rest] if rest else length
+
+
 def _along(lengths: object, path: str) -> int | Runs:
     """The lengths along one dimension, equal ones joined."""
     if not isinstance(lengths, list | tuple):
@@ -216,10 +261,17 @@ def _starts(runs: Runs) -> Columns:
 def read(extension: Extension, path: str) -> RectilinearGrid:
     """The grid of an entry in a document."""
     members = Members(extension.configuration, member(path, "configuration"))
-    rectangular = extension.name == "rectangular"
-    name = "chunk_shape" if rectangular else "chunk_shapes"
-    if not rectangular:
+    kind = _KINDS[extension.name]
+    name = "chunk_shapes" if kind is RectilinearGrid else "chunk_shape"
+    if kind is RectilinearGrid:
         members.choice("kind", ("inline",))
     shapes = members.array(name)
     members.finish()
-    return (RectangularGrid if rectangular else RectilinearGrid)(shapes, path=members.at(name))
+    return kind(shapes, path=members.at(name))
+
+
+_KINDS: Final[dict[str, Callable[..., RectilinearGrid]]] = {
+    "rectilinear": RectilinearGrid,
+    "rectangular": RectangularGrid,
+    "zarrs.regular_bounded": BoundedGrid,
+}

@@ -1,4 +1,4 @@
-"""The data types of variable length: `string`, and `bytes`, which zarr-python names `variable_length_bytes`.
+"""The data types of variable length: `string`, and `bytes`, which zarr-python names `variable_length_bytes`, and zarrs once named `binary`.
 
 In memory, text is NumPy's StringDType if NumPy has it (2.0 and later), else an object array of str; bytes are an object array of bytes. In the
 engine an element is a view into a heap (heap.py). Elements are encoded in codecs/."""
@@ -162,7 +162,7 @@ class VariableLengthTypes(NamedDataTypes):
     """The family of both."""
 
     __slots__ = ()
-    names = (STRING, "bytes", "variable_length_bytes")
+    names = (STRING, "bytes", "variable_length_bytes", "binary")
 
     def parse(self, extension: Extension, path: str) -> DataType:
         no_configuration(extension, path)
