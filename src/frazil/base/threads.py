@@ -111,13 +111,12 @@ class Threads:
                 thread.join()
 
 
-def to_its_end(work: Callable[[], object]) -> None:
-    """Calls `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
+def to_its_end(work: Callable[[], Result]) -> Result:
+    """The result of `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
     if current_thread() is not main_thread():  # no other thread is interrupted
-        work()
-        return
+        return work()
     with Threads(1, "frazil to its end") as threads:
-        threads.submit(work).result()
+        return threads.submit(work).result()
 
 
 def _work(calls: Calls) -> None:
