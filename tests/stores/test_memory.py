@@ -6,8 +6,10 @@ import os
 import pickle
 import signal
 import uuid
+from collections.abc import Callable
 
 import pytest
+from tests.faults.interrupted_lines import Interrupts
 
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
@@ -69,6 +71,21 @@ def test_listing_after_changes() -> None:
     store.set("aa", b"again")
     store.erase("a")
     assert store.list() == ["aa", "b"]
+
+
+def test_listing_after_an_interrupt() -> None:
+    """Anywhere in a change."""
+    changes: list[Callable[[MemoryStore], object]] = [lambda store: store.set("b", b"2"), lambda store: store.erase("a")]
+    for change in changes:
+        ended = number = 0
+        while not ended:
+            store = MemoryStore()
+            store.set("a", b"1")
+            store.list()
+            ended = Interrupts(number, modules={"memory.py"}).run(lambda store=store: change(store))  # type: ignore[misc]
+            assert store.list() == [key for key in ("a", "b") if store.get(key)], number
+            number += 1
+        assert number > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
