@@ -75,7 +75,10 @@ def test_listing_after_changes() -> None:
 
 def test_listing_after_an_interrupt() -> None:
     """Anywhere in a change."""
-    changes: list[Callable[[MemoryStore], object]] = [lambda store: store.set("b", b"2"), lambda store: store.erase("a")]
+    changes: list[Callable[[MemoryStore], object]] = [
+        lambda store: store.set("b", b"2"),
+        lambda store: store.erase("a"),
+    ]
     for change in changes:
         ended = number = 0
         while not ended:
