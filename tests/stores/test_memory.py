@@ -7,6 +7,7 @@ import pickle
 import signal
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from tests.faults.interrupted_lines import Interrupts
@@ -73,22 +74,18 @@ def test_listing_after_changes() -> None:
     assert store.list() == ["aa", "b"]
 
 
-def test_listing_after_an_interrupt() -> None:
+@pytest.mark.parametrize(("change", "arguments"), [(MemoryStore.set, ("b", b"2")), (MemoryStore.erase, ("a",))])
+def test_listing_after_an_interrupt(change: Callable[..., object], arguments: tuple[object, ...]) -> None:
     """Anywhere in a change."""
-    changes: list[Callable[[MemoryStore], object]] = [
-        lambda store: store.set("b", b"2"),
-        lambda store: store.erase("a"),
-    ]
-    for change in changes:
-        ended = number = 0
-        while not ended:
-            store = MemoryStore()
-            store.set("a", b"1")
-            store.list()
-            ended = Interrupts(number, modules={"memory.py"}).run(lambda store=store: change(store))  # type: ignore[misc]
-            assert store.list() == [key for key in ("a", "b") if store.get(key)], number
-            number += 1
-        assert number > 5
+    ended = number = 0
+    while not ended:
+        store = MemoryStore()
+        store.set("a", b"1")
+        store.list()
+        ended = Interrupts(number, modules={"memory.py"}).run(partial(change, store, *arguments))
+        assert store.list() == [key for key in ("a", "b") if store.get(key)], number
+        number += 1
+    assert number > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import EDQUOT, ENOSPC
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -155,12 +156,10 @@ def test_an_interrupt_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def interrupted(number: int | None) -> list[tuple[str, int]]:
         path = tmp_path / f"{number}.zip"
-        store = ZipStore(path)
-        store.set("a", b"old")
+        ZipStore(path).set("a", b"old")
         interrupts = Interrupts(number, modules=modules)
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            interrupts.run(lambda: store.set("a", b"new"))
-            del store
+            interrupts.run(partial(ZipStore(path).set, "a", b"new"))
             ZipStore(path).set("b", b"1")
         assert content(path)["a"] in (b"old", b"new")
         path.unlink()
