@@ -8,7 +8,6 @@ import mmap
 import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Sequence
-from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
@@ -75,8 +74,9 @@ class EncodedChunks:
         """Moves the chunks in memory to the file."""
         try:
             # an interrupt in tempfile would leave its descriptor open
-            create = partial(TemporaryFile, dir=self._folder, prefix=".frazil-", suffix=".__lock", buffering=0)
-            file = self._file = to_its_end(create)
+            file = self._file = to_its_end(
+                lambda: TemporaryFile(dir=self._folder, prefix=".frazil-", suffix=".__lock", buffering=0)  # noqa: SIM115
+            )
         except OSError as error:
             raise _refused(error) from error
         for number, (buffer, _, length, _) in list(self._rows.items()):

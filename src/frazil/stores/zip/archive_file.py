@@ -21,7 +21,7 @@ from frazil.base.retry import FREE_FILES, attempts
 from frazil.errors import FormatError, StoreError
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.local.system_errors import reason_of
+from frazil.stores.local.system_errors import reason_of, refused
 from frazil.stores.values import Version
 from frazil.stores.zip.headers import FIXED, end_records
 
@@ -222,7 +222,7 @@ def open_archive(path: str, *, sync: bool) -> ArchiveFile:
     """The archive at an absolute path, locked; a missing one is created empty. Raises StoreError."""
     with _store_errors(path, "written"):
         if os.path.islink(path):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            raise refused("cannot be written", errno.ELOOP, os.path.basename(path))
         for _ in attempts(FREE_FILES):
             try:
                 file = open(path, "r+b", buffering=0)  # noqa: SIM115 # closed by the archive
