@@ -207,6 +207,7 @@ EVERYTHING = {
         contents.missing_docstrings,
         contents.stray_exceptions,
         contents.bare_raises,
+        contents.late_imports_of_numpy,
         contents.repeated_names,
     ],
 )

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from tests.faults.interrupted_lines import ends
 from tests.reference_cycles import is_freed
 
 from frazil.base.threads import Threads
@@ -172,3 +173,23 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
         if thread.name == "test":
             thread.join(60)
     assert threading.active_count() == before
+
+
+def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it comes within the standard library, the thread may never work, and never end."""
+    start, end = threading.Thread.start, threading.Event()
+
+    def interrupted(self: threading.Thread) -> None:
+        if self.name == "test":
+            self.run = end.wait  # type: ignore[method-assign, assignment]
+        start(self)
+        if self.name == "test":
+            raise KeyboardInterrupt
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt), Threads(2, "test") as threads:
+            threads.map(int, "123")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    assert ends(work, 20)
+    end.set()

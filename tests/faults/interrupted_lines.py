@@ -39,6 +39,11 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
     return start, frozenset(leaves), frozenset(returns)
 
 
+def leaves_block(frame: FrameType) -> bool:
+    """Whether the line that begins is the end of a `with` block, where Python handles no signal: a lock would stay locked."""
+    return frame.f_lasti in _places(frame.f_code)[1]
+
+
 class Interrupts:
     """Counts the places that an operation reaches, and interrupts it at one of them.
 

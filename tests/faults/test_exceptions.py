@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.faults.interrupted_lines import leaves_block
 from tests.model.interrupting_store import InterruptingStore
 
 import frazil
@@ -214,7 +215,7 @@ def traced(at: Callable[[FrameType], None], file: str | None = None) -> Iterator
     """Calls `at` for every executed line of the project's sources, or of one file."""
 
     def local(frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
-        if event == "line":
+        if event == "line" and not leaves_block(frame):
             at(frame)
         return local
 

@@ -1,13 +1,16 @@
-"""Shard writers in a bucket, whose memory does not grow with the shard, and in failing stores."""
+"""Shard writers in a bucket, whose memory does not grow with the shard, in failing stores, and interrupted."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.faults.interrupted_lines import Interrupts, ends
 from tests.servers.buckets import S3
 
 import frazil
@@ -80,3 +83,16 @@ def test_a_store_that_fails_publishes_nothing() -> None:
             store.plan = FaultPlan()
             array[8:16, 8:16] = 0
             assert (array[0:8, 0:8] == 1).all()
+
+
+def test_an_interrupt_of_one_thread_keeps_no_other_waiting() -> None:
+    """Within the Condition of the standard library, whose lock would stay locked."""
+    array = frazil.create_array(MemoryStore(), shape=(8, 8), dtype="i4", chunks=(4, 4), shards=(8, 8))
+    modules = {"shard_writer.py", "threading.py"}
+    with pytest.raises(StoreError, match="failed"), array.shard_writer((0, 0)) as writer:  # of interrupted assignments
+        whole = Interrupts(modules=modules)
+        whole.run(partial(writer.__setitem__, (0, 0), 1))
+        for number in range(len(whole.seen)):
+            Interrupts(number, modules=modules).run(partial(writer.__setitem__, (0, 0), 1))
+            assert ends(partial(writer.__setitem__, (1, 1), 2), 20), whole.seen[number]
+        assert any(file == threading.__file__ for file, _ in whole.seen)

@@ -1,4 +1,4 @@
-"""Rules on the content of a source file: docstrings, exceptions, lists of names, Any in public signatures."""
+"""Rules on the content of a source file: docstrings, exceptions, lists of names, functions of NumPy, Any in public signatures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ BUILTIN_ERRORS = frozenset(
 MAY_BE_RAISED = frozenset({"AttributeError", "TypeError", "StopIteration", "KeyboardInterrupt", "SystemExit"})
 HOME_OF_ERRORS = "/errors.py"
 TEST_SUITES = "/testing/"
+SETS = frozenset({"unique", "isin", "in1d", "union1d", "intersect1d", "setdiff1d", "setxor1d"})
+SHORT = frozenset({"return_index", "return_inverse", "return_counts"})  # with them np.unique imports nothing
 PUBLIC_MODULE_PARTS = 3  # src/frazil/NAME.py: a module of the public API
 
 
@@ -42,6 +44,17 @@ def bare_raises(sources: Mapping[str, str]) -> list[str]:
         for node in nodes(text)
         if isinstance(node, ast.Raise) and (name := _raised(node)) in BUILTIN_ERRORS - MAY_BE_RAISED
         if not (name == "AssertionError" and TEST_SUITES in path)
+    ]
+
+
+def late_imports_of_numpy(sources: Mapping[str, str]) -> list[str]:
+    """Calls of the functions of NumPy that import numpy.ma at their first call: in a child that was forked meanwhile, the next one hangs."""
+    return [
+        f"{path}:{node.lineno}: np.{node.func.attr} imports numpy.ma; frazil.base.arrays has distinct and among"
+        for path, text in sources.items()
+        for node in nodes(text)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SETS
+        if getattr(node.func.value, "id", "") == "np" and not {key.arg for key in node.keywords} & SHORT
     ]
 
 

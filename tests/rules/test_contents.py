@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.contents import bare_raises, missing_docstrings, public_any, repeated_names, stray_exceptions
+from tests.rules.contents import (
+    bare_raises,
+    late_imports_of_numpy,
+    missing_docstrings,
+    public_any,
+    repeated_names,
+    stray_exceptions,
+)
 
 
 def test_docstrings() -> None:
@@ -75,6 +82,11 @@ def test_any_in_private_code_passes(text: str) -> None:
 
 def test_private_modules_may_say_any() -> None:
     assert public_any({"src/frazil/api/_opening.py": "def f(x: Any) -> None: ..."}) == []
+
+
+def test_sets_of_numpy() -> None:
+    assert len(late_imports_of_numpy({"a.py": "np.unique(x)\nnp.isin(x, y)\n"})) == 2
+    assert late_imports_of_numpy({"a.py": "np.unique(x, return_inverse=True)\nset.unique(x)\nnp.sort(x)\n"}) == []
 
 
 def test_lists_of_names() -> None:

@@ -6,8 +6,11 @@ import os
 import pickle
 import signal
 import uuid
+from collections.abc import Callable
+from functools import partial
 
 import pytest
+from tests.faults.interrupted_lines import Interrupts
 
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
@@ -69,6 +72,20 @@ def test_listing_after_changes() -> None:
     store.set("aa", b"again")
     store.erase("a")
     assert store.list() == ["aa", "b"]
+
+
+@pytest.mark.parametrize(("change", "arguments"), [(MemoryStore.set, ("b", b"2")), (MemoryStore.erase, ("a",))])
+def test_listing_after_an_interrupt(change: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    """Anywhere in a change."""
+    ended = number = 0
+    while not ended:
+        store = MemoryStore()
+        store.set("a", b"1")
+        store.list()
+        ended = Interrupts(number, modules={"memory.py"}).run(partial(change, store, *arguments))
+        assert store.list() == [key for key in ("a", "b") if store.get(key)], number
+        number += 1
+    assert number > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")

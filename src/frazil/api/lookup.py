@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from frazil.base.arrays import among
 from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
@@ -15,7 +16,7 @@ from frazil.formats.times import parse_time
 from frazil.metadata.extensions import suggestion
 from frazil.repository.format import Ancestor, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_error, expired_ids, find_expired
-from frazil.repository.maintenance.id_columns import Ids, among, id_column
+from frazil.repository.maintenance.id_columns import Ids, id_column
 
 if TYPE_CHECKING:
     from frazil.array.interface import html_table

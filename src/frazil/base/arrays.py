@@ -1,9 +1,11 @@
-"""The kinds of NumPy arrays in annotations, and sums of sizes. At run time the kinds are only names: numpy.typing takes a millisecond to import, and only type
-checkers need it."""
+"""The kinds of NumPy arrays in annotations, sums of sizes, and sorted arrays as sets.
+
+At run time the kinds are only names: numpy.typing takes a millisecond to import, and only type checkers need it. NumPy's own functions on sets import numpy.ma
+when they are first called: that takes 10 milliseconds, and a child that is forked meanwhile hangs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,12 +14,30 @@ if TYPE_CHECKING:
 else:
     ArrayLike = DTypeLike = object
 
-__all__ = ["ArrayLike", "Columns", "DTypeLike", "Flags", "Octets", "Values", "offsets_of"]
+__all__ = ["ArrayLike", "Columns", "DTypeLike", "Flags", "Octets", "Values", "among", "distinct", "offsets_of"]
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Flags: TypeAlias = "NDArray[np.bool_]"
 Octets: TypeAlias = "NDArray[np.uint8]"
 Values: TypeAlias = "NDArray[np.generic]"
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+def distinct(values: NDArray[Item]) -> NDArray[Item]:
+    """Sorted and distinct, in one dimension. NaN is not expected."""
+    values = np.sort(values, axis=None)
+    is_first = np.ones(len(values), np.bool_)
+    is_first[1:] = values[1:] != values[:-1]
+    return values if is_first.all() else values[is_first]
+
+
+def among(values: NDArray[Item], others: NDArray[Item]) -> Flags:
+    """bool[n]: which values are in a sorted array."""
+    if not len(others):
+        return np.zeros(len(values), np.bool_)
+    found: Flags = others[np.minimum(others.searchsorted(values), len(others) - 1)] == values
+    return found
 
 
 def offsets_of(sizes: Columns) -> Columns:

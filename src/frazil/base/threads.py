@@ -22,7 +22,7 @@ class Threads:
     """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work;
     after an exception, work that has not begun is cancelled."""
 
-    __slots__ = ("_calls", "_free", "_name", "_threads")
+    __slots__ = ("_calls", "_free", "_name", "_threads", "_working")
 
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
@@ -31,6 +31,7 @@ class Threads:
         self._free = [None] * count
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
+        self._working: list[Thread] = []
 
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -78,7 +79,7 @@ class Threads:
 
     def _start(self) -> bool:
         # daemon: the process must never wait for a thread that an interrupt left behind
-        thread = Thread(target=_work, args=(self._calls,), name=self._name, daemon=True)
+        thread = Thread(target=_work, args=(self._calls, self._working), name=self._name, daemon=True)
         self._threads.append(thread)  # before it runs: an interrupt must not leave a thread that nothing ends
         try:
             thread.start()
@@ -104,20 +105,21 @@ class Threads:
             self._free.clear()
             threads, self._threads = self._threads, []
         for thread in threads:
-            if thread.ident is not None:  # it was started
+            # after an interrupt of its start, one may never work
+            if thread.ident is not None and (kind is None or thread in self._working):
                 thread.join()
 
 
-def to_its_end(work: Callable[[], object]) -> None:
-    """Calls `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
+def to_its_end(work: Callable[[], Result]) -> Result:
+    """The result of `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
     if current_thread() is not main_thread():  # no other thread is interrupted
-        work()
-        return
+        return work()
     with Threads(1, "frazil to its end") as threads:
-        threads.submit(work).result()
+        return threads.submit(work).result()
 
 
-def _work(calls: Calls) -> None:
+def _work(calls: Calls, working: list[Thread]) -> None:
+    working.append(current_thread())
     while (call := calls.get()) is not None:
         call[0]()
         del call

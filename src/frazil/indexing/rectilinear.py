@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from frazil.base.arrays import Columns, Flags
+from frazil.base.arrays import Columns, Flags, distinct
 from frazil.base.record import Record
 from frazil.indexing.axes import Axis, IndexAxis, plan_axis
 from frazil.indexing.box import BoxPlan
@@ -96,7 +96,7 @@ def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
         return _run_axes(selection, axis, axis.starts)
     extents, elements = axis.regular(selection.indices)
     runs: list[tuple[int, Axis]] = []
-    for extent in np.unique(extents).tolist():
+    for extent in distinct(extents).tolist():
         positions = np.flatnonzero(extents == extent)
         length = axis.regular_length(extent)
         runs.append((extent, IndexAxis(elements[positions], length, axis.inner_chunk or extent, positions)))
@@ -124,7 +124,7 @@ def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list
     inner_chunk = extents if axis.inner_chunk is None else np.full_like(extents, axis.inner_chunk)
     number = (chunk * extents + begin - starts[chunk]) // inner_chunk
     run_axes: list[tuple[int, Axis]] = []
-    for extent in np.unique(extents[count > 0]).tolist():
+    for extent in distinct(extents[count > 0]).tolist():
         selected: Flags = (extents == extent) & (count > 0)
         run_axes.append(
             (extent, RunAxis(number[selected], runs[selected], axis.regular_length(extent), axis.inner_chunk or extent))

@@ -77,9 +77,10 @@ class _Table:
         return version
 
     def erase(self, key: str) -> None:
+        if key in self.objects:
+            self._sorted = None  # first: an interrupt must not leave the key in listings
+            del self.objects[key]
         self.times.pop(key, None)
-        if self.objects.pop(key, None) is not None:
-            self._sorted = None
 
 
 # The named stores of this process: "memory://name" is the same store everywhere in it. They last as long as the process; erase_prefix("") frees

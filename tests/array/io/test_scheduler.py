@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from errno import EMFILE
+from functools import partial
 from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.faults.interrupted_lines import Interrupts, ends
 
 from frazil.array.io.scheduler import Budget, Scheduler, Task
 from frazil.errors import StoreError
@@ -255,6 +258,45 @@ def test_an_interrupt_of_the_one_who_waits() -> None:
         scheduler(2).run(tasks)
     assert 1 <= len(done) <= 2, "what had begun was waited for"
     assert no_thread_is_left()
+
+
+def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
+    """The lock would stay locked, as the __enter__ of a Condition is written in Python."""
+    modules = {"scheduler.py", "threading.py"}
+
+    def stages(_: Columns | None) -> Iterator[int]:
+        os.sched_yield()
+        yield 1
+
+    def work() -> None:
+        with suppress(RuntimeError):  # of a Condition that is interrupted while it waits
+            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(None, 1, stages)] * 20))
+
+    whole = Interrupts(modules=modules)
+    whole.run(work)
+    for number in [number for number, place in enumerate(whole.seen) if place[0] == threading.__file__][::2]:
+        assert ends(partial(Interrupts(number, modules=modules).run, work), 20), whole.seen[number]
+
+
+def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it comes within the standard library, the thread may never work, and never end."""
+    start, end = threading.Thread.start, threading.Event()
+
+    def interrupted(self: threading.Thread) -> None:
+        if self.name != "frazil task":
+            start(self)
+            return
+        self.run = end.wait  # type: ignore[method-assign, assignment]
+        start(self)
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(None, 1, lambda _: iter(()))] * 6))
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    assert ends(work, 20)
+    end.set()
 
 
 def test_an_error_of_the_tasks_themselves() -> None:

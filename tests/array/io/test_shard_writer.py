@@ -6,15 +6,16 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import pytest
+from tests.faults.interrupted_lines import Interrupts
 
 import frazil
-from frazil.array.io.shard_writer import ShardWriter
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 
@@ -177,33 +178,17 @@ def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: p
 def test_an_interrupt_at_any_line_of_an_assignment_ends_the_writer() -> None:
     """The end waits for assignments in progress, but not for interrupted ones."""
 
-    class Interrupted(BaseException): ...
-
-    codes = {ShardWriter.__setitem__.__code__, ShardWriter._begin.__code__}
     ended: list[int] = []
 
-    def interrupt_at(line: int) -> bool:
+    def interrupt_at(number: int) -> bool:
         array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="u1", chunks=(2, 2), shards=(4, 4))
-        lines = iter(range(line + 1))
-
-        def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
-            if frame.f_code not in codes:
-                return None
-            if event == "line" and next(lines, None) == line:
-                raise Interrupted
-            return trace
-
-        try:
-            with array.shard_writer((0, 0)) as writer:
-                sys.settrace(trace)
-                writer[0, 0] = 1
-                sys.settrace(None)
-        except Interrupted:
-            assert not array[...].any(), "nothing is published"
-            return True
-        finally:
-            sys.settrace(None)
-        return False
+        interrupts = Interrupts(number, modules={"shard_writer.py"})
+        with suppress(KeyboardInterrupt), array.shard_writer((0, 0)) as writer:
+            if interrupts.run(partial(writer.__setitem__, (0, 0), 1)):
+                return False
+            raise KeyboardInterrupt
+        assert not array[...].any(), "nothing is published"
+        return True
 
     def every_line() -> None:
         while interrupt_at(len(ended)):

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.servers.buckets import Buckets
 
 import frazil
@@ -157,7 +158,7 @@ def test_as_many_threads_as_are_busy_and_no_more_than_the_limit() -> None:
     futures = [threads.submit(call) for _ in range(8)]
     for _ in range(3):
         assert running.acquire(timeout=60)
-    assert threads._count == 3 and not running.acquire(blocking=False)
+    assert len(threads._alive) == 3 and not running.acquire(blocking=False)
     free.set()
     assert len({future.result(60) for future in futures}) == 3
 
@@ -170,7 +171,7 @@ def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.Mo
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     assert [threads.submit(partial(int, text)).result(0) for text in "123"] == [1, 2, 3]
     assert isinstance(threads.submit(partial(int, "a")).exception(0), ValueError)
-    assert threads._count == 0
+    assert not threads._alive
 
 
 def test_several_callers_make_all_requests_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,4 +196,18 @@ def test_several_callers_make_all_requests_where_no_thread_can_be_started(monkey
     for caller in callers:
         caller.join(60)
     assert sorted(found) == [1, 2]
-    assert threads._count == 0
+    assert not threads._alive
+
+
+def test_requests_go_on_after_an_interrupt_of_a_submit() -> None:
+    """A thread that was counted and never started, or a lock that stayed locked, would keep all later requests waiting."""
+    modules = {"connections.py", "threading.py"}
+
+    def submitted(number: int | None) -> list[tuple[str, int]]:
+        threads, interrupts = RequestThreads(1), Interrupts(number, modules=modules)
+        interrupts.run(lambda: threads.submit(int))
+        assert ends(lambda: threads.submit(int).result(20), 20), interrupts.seen[-1]
+        return interrupts.seen
+
+    for number in first_times(submitted(None)):
+        submitted(number)

@@ -6,22 +6,26 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import ENOSPC
+from errno import EDQUOT, ENOSPC
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
 import pytest
+from tests.faults.interrupted_lines import Interrupts, first_times, open_files
 from tests.stores.local_disks import run_processes
 from tests.stores.refused_system_calls import lack, require_filters
 
+from frazil.base.retry import Backoff
 from frazil.errors import FormatError, StoreError
 from frazil.stores import ZipStore
-from frazil.stores.zip import archive_file
+from frazil.stores.zip import archive_file, zip_store
 from frazil.stores.zip.headers import end_records
 
 CALLS = ("pwrite", "rename", "ftruncate", "unlink", "utime", "link")
@@ -119,6 +123,54 @@ def test_a_disk_is_full_at_each_call(tmp_path: Path) -> None:
             assert {name: file.read(name) for name in file.namelist()} == found
         store.set("next", b"!")
         assert content(path) == {**found, "next": b"!"}
+
+
+def test_a_disk_that_reports_its_quota_when_a_rewritten_archive_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As network disks do. The old archive stays."""
+    path, flush, failed = tmp_path / "x.zip", archive_file._flush, list[str]()
+    store = ZipStore(path)
+    store.put_many(["a", "large"], _pieces([b"1", bytes(2**21)]), [None, None])
+
+    def flushed(name: str, fd: int, sync: bool) -> None:
+        if name != str(path):
+            assert os.path.getsize(name) < 1000
+            failed.append(name)
+            raise OSError(EDQUOT, "quota")
+        flush(name, fd, sync)
+
+    monkeypatch.setattr(archive_file, "_flush", flushed)
+    store.erase("large")
+    assert failed == [f"{path}.frazil-new"]
+    assert os.path.getsize(path) > 2**21
+    assert content(path) == {"a": b"1"}
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_an_interrupt_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive was locked as long as the process lived, also for its own stores."""
+    monkeypatch.setattr(archive_file, "FREE_FILES", Backoff(2))
+    monkeypatch.setattr(zip_store, "_UNUSED_LIMIT", 0)
+    modules = {"archive_file.py", "zip_store.py"}
+
+    def interrupted(number: int | None) -> list[tuple[str, int]]:
+        path = tmp_path / f"{number}.zip"
+        ZipStore(path).set("a", b"old")
+        interrupts = Interrupts(number, modules=modules)
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            interrupts.run(partial(ZipStore(path).set, "a", b"new"))
+            ZipStore(path).set("b", b"1")
+        assert content(path)["a"] in (b"old", b"new")
+        path.unlink()
+        return interrupts.seen
+
+    places = interrupted(None)
+    files = open_files()
+    for number in first_times(places)[::5]:
+        interrupted(number)
+        assert open_files() <= files, places[number]
+    assert os.listdir(tmp_path) == []
 
 
 def _error_of(store: ZipStore) -> int | None:
@@ -275,6 +327,7 @@ def test_the_next_writer_removes_the_unfinished_file_of_a_killed_one(tmp_path: P
 
 def test_the_next_writer_waits_until_a_rewrite_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its journal was removed by the writer before: if it was killed then, the archive was lost."""
+    monkeypatch.setattr(archive_file, "FREE_FILES", Backoff(2))
     path, rename = tmp_path / "x.zip", os.rename
     store = ZipStore(path)
     store.put_many(["a", "large"], _pieces([b"1", bytes(2**21)]), [None, None])

@@ -13,6 +13,7 @@ import numpy as np
 
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array, with_limit
+from frazil.base.arrays import distinct
 from frazil.base.record import Record
 from frazil.errors import AccessError, ChunkDecodeError, DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
@@ -195,7 +196,7 @@ class _Decoding:
         assert node.array is not None
         found = np.zeros(len(chunks), np.bool_)
         parts, rows = references.find(chunks)
-        for number in np.unique(parts[parts >= 0]).tolist():
+        for number in distinct(parts[parts >= 0]).tolist():
             of_part, key = np.flatnonzero(parts == number), self._manifest_key(node, number)
             for text, affected in self._virtual.faults(references.manifest(number), rows[of_part]):
                 if affected.any():

@@ -178,7 +178,7 @@ class Confirmation:
         """confirm: StoredDocument.confirm with its arguments."""
         self._confirm = confirm
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document")
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document", daemon=True)
         try:
             self._thread.start()
         except RuntimeError:  # no more threads are available

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Sequence
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.base.arrays import Columns
+from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ class EncodedChunks:
     def _spill(self) -> IO[bytes]:
         """Moves the chunks in memory to the file."""
         try:
-            file = self._file = tempfile.TemporaryFile(  # noqa: SIM115 # closed by `close`
-                dir=self._folder, prefix=".frazil-", suffix=".__lock", buffering=0
+            # an interrupt in tempfile would leave its descriptor open
+            file = self._file = to_its_end(
+                lambda: TemporaryFile(dir=self._folder, prefix=".frazil-", suffix=".__lock", buffering=0)  # noqa: SIM115
             )
         except OSError as error:
             raise _refused(error) from error

@@ -157,12 +157,14 @@ class _Run:
         self._begun = 0
         self._budget = Budget(limit)
         self._waiting: dict[int, _Begun] = {}
-        self._changed = threading.Condition()
+        self._lock = allocate_lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._changed = threading.Condition(self._lock)
         self._ended = False
         self._errors: list[BaseException] = []
+        self._working: list[threading.Thread] = []
 
     def run(self, workers: int) -> None:
-        others = [threading.Thread(target=self._work, name="frazil task") for _ in range(workers - 1)]
+        others = [threading.Thread(target=self._work, name="frazil task", daemon=True) for _ in range(workers - 1)]
         try:
             for thread in others:
                 try:
@@ -173,7 +175,7 @@ class _Run:
             _join(others)
         except BaseException:  # an interrupt
             self._end()
-            _join(others)
+            _join([thread for thread in others if thread in self._working])  # one that was being started may never work
             raise
         finally:
             self._waiting.clear()  # ends their iterators
@@ -184,12 +186,13 @@ class _Run:
                 self._errors.clear()  # their tracebacks hold this frame
 
     def _end(self) -> None:
-        with self._changed:
+        with self._lock:
             self._ended = True
             self._changed.notify_all()
 
     def _work(self) -> None:
         """The loop of one thread, until no stage is left."""
+        self._working.append(threading.current_thread())
         try:
             while (begun := self._admitted()) is not None:
                 self._step(begun)
@@ -200,7 +203,7 @@ class _Run:
 
     def _admitted(self) -> _Begun | None:
         """The next stage, of the oldest task that may continue; None when no stage is left to begin."""
-        with self._changed:
+        with self._lock:
             while not self._ended:
                 for number in sorted(self._waiting):
                     if self._budget.resume(number, self._waiting[number].nbytes):
@@ -228,7 +231,7 @@ class _Run:
             if not lacks_files(error):
                 raise
             finish(task)
-        with self._changed:
+        with self._lock:
             if cost is None:
                 self._budget.end(number)
             else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from threading import Condition, get_ident
+from threading import Condition, Lock, get_ident
 from typing import Final, Self
 
 import numpy as np
@@ -45,6 +45,7 @@ class ShardWriter:
         "_encoded",
         "_failed",
         "_lengths",
+        "_lock",
         "_open",
         "_report",
         "_shard",
@@ -70,7 +71,8 @@ class ShardWriter:
         self._encoded: EncodedChunks | None = None
         self._open, self._failed = False, False
         self._busy: set[int] = set()  # threads that are in an assignment
-        self._idle = Condition()
+        self._lock = Lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._idle = Condition(self._lock)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,7 +83,7 @@ class ShardWriter:
         return f"<frazil.ShardWriter of shard {self._shard} of {self._access.path or '/'}>"
 
     def __enter__(self) -> Self:
-        with self._idle:
+        with self._lock:
             if self._open or self._encoded is not None:
                 raise InvalidInputError("the shard writer was used already", path=self._access.path or "/")
             folder = self._store.path if isinstance(self._store, LocalStore) else None
@@ -107,13 +109,13 @@ class ShardWriter:
                 self._report(error)
             raise
         finally:
-            with self._idle:
+            with self._lock:
                 self._busy.discard(get_ident())
                 self._idle.notify_all()
 
     def _begin(self) -> EncodedChunks:
         """Registers an assignment, which the end must await."""
-        with self._idle:
+        with self._lock:
             encoded = self._encoded
             if not self._open or encoded is None:
                 raise InvalidInputError(
@@ -123,7 +125,7 @@ class ShardWriter:
             return encoded
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._idle:
+        with self._lock:
             self._open = False
             self._busy.discard(get_ident())  # an interrupt may have ended an assignment before it did this
             while self._busy:

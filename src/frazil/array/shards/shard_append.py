@@ -12,7 +12,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import FILE_VERSION, IndexTables, file_versions
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.base.arrays import Columns, Flags, offsets_of
+from frazil.base.arrays import Columns, Flags, distinct, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
@@ -185,7 +185,7 @@ def _overwrite(
     rows = [chunks[group == i] for i in range(len(shards.names))]
     starts, longest = np.sort(shards.tables[:, :, 0], axis=1), shards.tables[:, :, 1].max(axis=1, keepdims=True)
     common = ((np.diff(starts, axis=1) < longest) & (starts[:, :-1] >= 0)).any(axis=1)
-    whole = np.union1d(group[~fits], np.flatnonzero(common)).tolist()
+    whole = distinct(np.append(group[~fits], np.flatnonzero(common))).tolist()
     return shards.tables, _changed(access, shards, rows, buffers, np.zeros(len(rows), np.int64), whole)
 
 

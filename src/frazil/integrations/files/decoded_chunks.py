@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.api.nodes import create_array, create_group
+from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.dataset_reader import open_hdf5
@@ -128,8 +129,8 @@ class DecodedChunks:
         if path in self._arrays and self._arrays[path].chunked:
             with self._lock:
                 self._switch(path)
-                file = TemporaryFile()  # noqa: SIM115 # closed with the other files of the array
-                self._spool = _Spool(self._array_files.enter_context(file))
+                # an interrupt in tempfile would leave its descriptor open
+                self._spool = _Spool(self._array_files.enter_context(to_its_end(TemporaryFile)))
 
     def _switch(self, path: str) -> None:
         """Closes the files of the last array, if this is another one: arrays are copied one after the other, and there may be thousands."""

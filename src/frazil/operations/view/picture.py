@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base import arrays
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.operations.view.canvas import Pixels
@@ -78,7 +79,7 @@ def distinct(values: NDArray[np.float64], most: int) -> NDArray[np.float64] | No
     found = np.empty(0)
     for top in range(0, len(values), _ROWS_AT_ONCE):
         rows = values[top : top + _ROWS_AT_ONCE]
-        found = np.union1d(found, rows[~np.isnan(rows)])
+        found = arrays.distinct(np.append(found, rows[~np.isnan(rows)]))
         if len(found) > most or np.isinf(found).any():
             return None
     return found if len(found) else None

@@ -7,12 +7,13 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
+from frazil.base.arrays import among
 from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import differs_from_digest, names_own_digest
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, ObjectId, decode_id
 from frazil.formats.msgpack import RESTORE
 from frazil.repository.alpha.snapshot_flags import has_digest, has_file_digests
-from frazil.repository.maintenance.id_columns import NO_IDS, among, id_column, join
+from frazil.repository.maintenance.id_columns import NO_IDS, id_column, join
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import distinct
 from frazil.errors import FormatError
 from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
@@ -79,7 +80,7 @@ def check_references(
 def _have_duplicates(manifest: Manifest, rows: Columns, chunks: Columns, stop: int) -> bool:
     """Whether a node with a higher id, whose rows begin at `stop`, has the same reference for one of these chunks."""
     index = ChunkIndex(chunks)
-    for other in np.unique(manifest.nodes[stop:]).tolist():
+    for other in distinct(manifest.nodes[stop:]).tolist():
         theirs, their_chunks = rows_of_array(manifest, other, chunks.shape[1])
         positions = index.find(their_chunks)
         found = np.flatnonzero(positions >= 0)

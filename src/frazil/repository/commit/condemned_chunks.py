@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import among, distinct
 from frazil.base.reports import counted
 from frazil.errors import ConflictError
 from frazil.formats.ids import CRC_BYTES, ID_BYTES, encode_ids
 from frazil.repository.maintenance.condemned import CHECK_AFTER, condemned_ids
-from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct, id_column, join, octets
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, id_column, join, octets
 from frazil.repository.session.changed_references import NATIVE
 from frazil.repository.session.transaction import Transaction
 

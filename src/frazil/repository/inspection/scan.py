@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import distinct, offsets_of
 from frazil.base.reports import counted
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
@@ -141,7 +141,7 @@ class Scan:
             owners[owners == NO_OWNER] = self.array("")
         for kind, sums in ((INLINE, self.inline), (VIRTUAL, self.virtual)):
             rows = np.flatnonzero(manifest.kinds == kind)
-            for owner in np.unique(owners[rows]).tolist():
+            for owner in distinct(owners[rows]).tolist():
                 sums[owner] += int(manifest.lengths[rows[owners[rows] == owner]].sum())
         rows = np.flatnonzero(manifest.kinds == NATIVE)
         listed, ids = self.listed.objects["chunks"].ids, id_column(manifest.ids[rows])

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import distinct
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
@@ -132,7 +133,7 @@ def show_object(files: RepositoryFormat, file: ObjectId) -> ShownObject | None:
 
 
 def _content(manifest: Manifest) -> dict[str, int]:
-    found = {"arrays": len(np.unique(manifest.nodes)), "references": manifest.size}
+    found = {"arrays": len(distinct(manifest.nodes)), "references": manifest.size}
     for name, kind in (("inline", INLINE), ("in chunk files", NATIVE), ("virtual", VIRTUAL)):
         rows = manifest.kinds == kind
         found[name], found[f"{name}, bytes"] = int(rows.sum()), int(manifest.lengths[rows].sum())

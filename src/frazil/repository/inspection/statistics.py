@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from frazil.base.arrays import distinct
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL
@@ -188,7 +189,7 @@ def _referenced(files: RepositoryFormat, node: NodeSnapshot, *, trusted: bool) -
     chunks = sorted_coordinates(chunks[within(chunks, grid_of(node.array.metadata))])
     parts, rows = references.find(chunks)
     nbytes = virtual = 0
-    for part in np.unique(parts).tolist():
+    for part in distinct(parts).tolist():
         manifest, of_part = references.manifest(part), rows[parts == part]
         kinds, lengths = manifest.kinds[of_part], manifest.lengths[of_part]
         nbytes += int(lengths[(kinds == NATIVE) | (kinds == INLINE)].sum())

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import among
 from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
 from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
@@ -28,7 +29,7 @@ from frazil.repository.maintenance.condemned import (
     no_ids,
     write_condemned,
 )
-from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, join, octets, without
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import among
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, id_column, id_list, join
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, id_column, id_list, join
 from frazil.repository.maintenance.records import RepositoryFiles, list_records, new_record, read_records, write_record
 
 

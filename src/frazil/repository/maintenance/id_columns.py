@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import among, distinct
 from frazil.formats.ids import ALPHABET, ID_BYTES, ID_CHARACTERS, ObjectId
 
 Octets = NDArray[np.uint8]
@@ -44,26 +45,9 @@ def id_list(ids: Ids) -> list[ObjectId]:
     return [data[at : at + ID_BYTES] for at in range(0, len(data), ID_BYTES)]
 
 
-def distinct(ids: Ids) -> Ids:
-    """Sorted and distinct."""
-    ids = np.sort(ids)
-    is_first = np.ones(len(ids), np.bool_)
-    is_first[1:] = ids[1:] != ids[:-1]
-    return ids if is_first.all() else ids[is_first]
-
-
 def join(parts: Sequence[Ids]) -> Ids:
     """All of several columns, sorted and distinct."""
     return distinct(np.concatenate([NO_IDS, *parts]))
-
-
-def among(ids: Ids, others: Ids) -> NDArray[np.bool_]:
-    """bool[n]: which ids are in a sorted column."""
-    if not len(others):
-        return np.zeros(len(ids), np.bool_)
-    at = np.minimum(others.searchsorted(ids), len(others) - 1)
-    found: NDArray[np.bool_] = others[at] == ids
-    return found
 
 
 def without(ids: Ids, others: Ids) -> Ids:

@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
 from frazil.errors import AccessError, FormatError
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, read_records, write_record
 
 
@@ -65,7 +66,7 @@ class Marks(Record):
         if not len(lost):
             return self
         owners = np.repeat(np.arange(len(self.read)), np.diff(self.starts))
-        damaged = np.unique(owners[among(self.chunks, lost)])
+        damaged = distinct(owners[among(self.chunks, lost)])
         return self.without_snapshots().only(np.sort(np.delete(self.read, damaged)))
 
     def chunks_of(self, manifests: Ids) -> Ids:

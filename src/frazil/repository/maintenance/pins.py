@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from frazil.base.arrays import among
 from frazil.errors import CommitUnknownError, ConflictError, FormatError, FrazilError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import KINDS, condemned_ids
 from frazil.repository.maintenance.expired import expired_error, has_expired
-from frazil.repository.maintenance.id_columns import among, id_column
+from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.maintenance.reachable import is_referenced, is_whole, reachable_from
 from frazil.repository.maintenance.records import list_records, new_record, write_record
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
@@ -14,7 +15,7 @@ from frazil.formats.manifests import NATIVE, Manifest
 from frazil.repository.format import Box, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
-from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
+from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.records import list_records, read_records

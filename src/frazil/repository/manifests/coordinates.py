@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base import arrays
 from frazil.formats.nodes import StoredMetadata
 from frazil.stores.values import Columns
 
@@ -149,7 +150,7 @@ def among(rows: Columns, others: Columns) -> Booleans:
         return np.zeros(len(rows), np.bool_)
     keys = ChunkKeys(rows.shape[1], rows)
     keys.widen(others)
-    return np.isin(keys.of(rows), keys.of(others))
+    return arrays.among(keys.of(rows), arrays.distinct(keys.of(others)))
 
 
 def within(rows: Columns, grid: Sequence[int]) -> Booleans:

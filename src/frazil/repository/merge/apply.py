@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-import numpy as np
-
+from frazil.base.arrays import distinct
 from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.repository.manifests.coordinates import grid_of, within
@@ -200,7 +199,7 @@ class _Application:
         objects = rows.objects.copy()
         for kind in (PENDING, VIRTUAL):
             of_kind = rows.kinds == kind
-            for number in np.unique(rows.objects[of_kind]).tolist():
+            for number in distinct(rows.objects[of_kind]).tolist():
                 if (kind, number) not in self.numbers:
                     self.numbers[kind, number] = self._copy(kind, number)
                 objects[of_kind & (rows.objects == number)] = self.numbers[kind, number]

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol, TypeAlias
 
-import numpy as np
-
+from frazil.base import arrays
 from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
@@ -211,4 +210,6 @@ def _begin(
         raise
     unused = own_files(before[2])
     if len(unused):
-        transaction.written.superseded(unused[~np.isin(id_texts(unused), id_texts(own_files(transaction.changes)))])
+        transaction.written.superseded(
+            unused[~arrays.among(id_texts(unused), arrays.distinct(id_texts(own_files(transaction.changes))))]
+        )

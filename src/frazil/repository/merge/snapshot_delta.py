@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import distinct
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import Manifest
@@ -139,7 +140,7 @@ def _compare_arrays(
 def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> Rows:
     """The references of the different chunks of one array, with the numbers of a change set, to which inline chunks and locations are added."""
     parts = [removed_rows(chunks.removed)]
-    for number in np.unique(references.numbers).tolist():
+    for number in distinct(references.numbers).tolist():
         of_part, manifest = references.numbers == number, references.manifests[number]
         rows = manifest_rows(chunks.written[of_part], manifest, references.rows[of_part])
         objects, offsets = np.full(len(rows.kinds), SHARED, np.int64), rows.offsets.copy()

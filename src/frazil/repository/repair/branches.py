@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from frazil import _kernel
+from frazil.base.arrays import among
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest
 from frazil.repository.format import COMMITTED, UNKNOWN, EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import condemned_ids
-from frazil.repository.maintenance.id_columns import among, id_list, join
+from frazil.repository.maintenance.id_columns import id_list, join
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import Progress, chunk_files
 from frazil.repository.maintenance.records import list_records

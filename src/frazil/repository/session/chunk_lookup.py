@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import distinct
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import NATIVE, VIRTUAL, FileCheck, Octets
@@ -60,7 +61,7 @@ class ChunkLookup(Record):
             part[unchanged], row[unchanged] = base.find(
                 coordinates if len(unchanged) == count else coordinates[unchanged]
             )
-            for number in np.unique(part[part >= 0]).tolist():
+            for number in distinct(part[part >= 0]).tolist():
                 of_part = np.flatnonzero(part == number)
                 manifest = base.manifest(number)
                 rows = manifest_rows(coordinates[of_part], manifest, row[of_part])

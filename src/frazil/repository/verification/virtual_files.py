@@ -8,6 +8,7 @@ from errno import ELOOP
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.base.arrays import distinct
 from frazil.base.reports import counted
 from frazil.errors import AccessError, InvalidInputError, StoreError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
@@ -93,4 +94,4 @@ def _locations(manifest: Manifest, rows: Columns) -> tuple[NDArray[np.bool_], ND
     """Of int64[k] rows: bool[k] which are virtual, the number of the location of each, and the locations by number."""
     numbers = manifest.locations[rows]
     virtual = (manifest.kinds[rows] == VIRTUAL) & (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
-    return virtual, numbers, {number: manifest.location(number) for number in np.unique(numbers[virtual]).tolist()}
+    return virtual, numbers, {number: manifest.location(number) for number in distinct(numbers[virtual]).tolist()}

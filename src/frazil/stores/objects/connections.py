@@ -35,46 +35,47 @@ class RequestThreads:
     """Threads that make requests, up to a limit. Each is started when all others are busy, and ends after one second without work. The interpreter does not
     wait for them when it exits, as it does for those of concurrent.futures: a request to a silent server, left by an interrupt, may take minutes."""
 
-    __slots__ = ("_changed", "_count", "_idle", "_limit", "_tasks")
+    __slots__ = ("_alive", "_changed", "_idle", "_limit", "_lock", "_tasks")
 
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
         self._tasks: Final[deque[tuple[Future[Any], Callable[[], Any]]]] = deque()
-        self._changed: Final = threading.Condition()
-        self._count = self._idle = 0
+        self._lock: Final = threading.Lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._changed: Final = threading.Condition(self._lock)
+        self._alive: Final[set[threading.Thread]] = set()
+        self._idle = 0
 
     def submit(self, call: Callable[[], A]) -> Future[A]:
         """call(), on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
         from concurrent.futures import Future
 
         future: Future[A] = Future()
-        with self._changed:
-            self._tasks.append((future, call))
-            grows = len(self._tasks) > self._idle and self._count < self._limit
-            self._count += grows
-            self._changed.notify()
-        if grows:
-            self._start()
-        return future
-
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
+        thread: threading.Thread | None = None
         try:
-            thread.start()
+            with self._lock:
+                self._tasks.append((future, call))
+                if len(self._tasks) > self._idle and len(self._alive) < self._limit:
+                    thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
+                    self._alive.add(thread)
+                self._changed.notify()
+            if thread is not None:
+                thread.start()
         except BaseException as error:
-            if thread.ident is None:
-                with self._changed:
-                    self._count -= 1
+            if not isinstance(error, RuntimeError):
+                future.cancel()  # nobody would wait for it
+            if thread is not None and thread.ident is None:
+                self._alive.discard(thread)
                 while (task := self._abandoned()) is not None:
                     _run_task(*task)
                     del task
             if not isinstance(error, RuntimeError):
                 raise
+        return future
 
     def _abandoned(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """A task that no thread will take, of any caller: one who counted on a thread that then did not start waits for it."""
-        with self._changed:
-            return self._tasks.popleft() if self._tasks and not self._count else None
+        with self._lock:
+            return self._tasks.popleft() if self._tasks and not self._alive else None
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
@@ -83,13 +84,13 @@ class RequestThreads:
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """The next task; None, after which the thread ends, if none arrives within a second."""
-        with self._changed:
+        with self._lock:
             while not self._tasks:
                 self._idle += 1
                 notified = self._changed.wait(_IDLE_SECONDS)
                 self._idle -= 1
                 if not notified and not self._tasks:
-                    self._count -= 1
+                    self._alive.discard(threading.current_thread())
                     return None
             return self._tasks.popleft()
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from frazil.base.arrays import distinct
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level
 from frazil.stores.keys.listing import first_level
@@ -111,7 +112,7 @@ class ShardListing(Record):
         rows = scope.shards[:, axis]
         heads = {
             keys.head((*scope.leading, i)): (row, i)
-            for row in np.unique(rows).tolist()
+            for row in distinct(rows).tolist()
             for i in range(row * keys.counts[axis], (row + 1) * keys.counts[axis])
         }
         read: dict[int, dict[int, list[str]]] = {}

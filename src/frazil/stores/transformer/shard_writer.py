@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.base.arrays import Flags, offsets_of
+from frazil.base.arrays import Flags, among, distinct, offsets_of
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts, outrun
@@ -104,11 +104,11 @@ class ShardWriter(Record):
         published: dict[int, Version] = {}
         pending = np.arange(len(expect))
         for _ in attempts(WRITES):
-            shards = np.unique(chunk_rows.group[pending])
+            shards = distinct(chunk_rows.group[pending])
             again = [np.zeros(0, np.int64)]
             batches = list(in_batches(self.level, len(shards)))
             for batch in batches:
-                part = pending if len(batches) == 1 else pending[np.isin(chunk_rows.group[pending], shards[batch])]
+                part = pending if len(batches) == 1 else pending[among(chunk_rows.group[pending], shards[batch])]
                 again.append(self._attempt(chunk_rows, part, expect, values, answers, published))
             pending = np.concatenate(again)
             if not len(pending):

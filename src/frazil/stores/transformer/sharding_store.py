@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import among
 from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
@@ -116,9 +117,9 @@ class ShardingStore(WrappedStore):
             return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         if not single_read or len(chunk_rows.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
             return self._fetch(names, spans, expect, (rows, chunk_rows))
-        plain = np.setdiff1d(np.arange(len(names)), rows)
+        plain = np.delete(np.arange(len(names)), rows)
         chunks = np.array(rows, np.int64)
-        pages = [chunks[np.isin(chunk_rows.group, page)] for page in pages_of(len(chunk_rows.shards))]
+        pages = [chunks[among(chunk_rows.group, page)] for page in pages_of(len(chunk_rows.shards))]
         return fetch_in_pages(
             self._fetch, names, spans, expect, [*pages, *(plain[page] for page in pages_of(len(plain)))]
         )
@@ -184,7 +185,7 @@ class ShardingStore(WrappedStore):
         """The result for each name, of chunks and of other keys, whose rows the functions get."""
         rows, chunk_rows = self._chunk_rows(names)
         answers: list[Version | Changed | None] = [None] * len(names)
-        plain = np.setdiff1d(np.arange(len(names)), rows)
+        plain = np.delete(np.arange(len(names)), rows)
         if rows:
             chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], values_of(np.array(rows, np.int64)))
             for row, answer in zip(rows, chunks, strict=True):

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import FileIO
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -20,7 +21,7 @@ from frazil.base.retry import FREE_FILES, attempts
 from frazil.errors import FormatError, StoreError
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.local.system_errors import reason_of
+from frazil.stores.local.system_errors import reason_of, refused
 from frazil.stores.values import Version
 from frazil.stores.zip.headers import FIXED, end_records
 
@@ -72,17 +73,21 @@ def parse_journal(raw: bytes) -> Journal:
 
 
 class ArchiveFile:
-    """An archive that is open for writing, under a lock that no other writer has."""
+    """An archive that is open for writing, under a lock that no other writer has. The lock is released when it is dropped, as by an interrupt."""
 
-    __slots__ = ("_journaled", "fd", "path", "sync")
+    __slots__ = ("_file", "_journaled", "path", "sync")
 
-    def __init__(self, path: str, fd: int, sync: bool) -> None:
-        self.path, self.fd, self.sync, self._journaled = path, fd, sync, False
+    def __init__(self, path: str, file: FileIO, sync: bool) -> None:
+        self.path, self._file, self.sync, self._journaled = path, file, sync, False
+
+    @property
+    def fd(self) -> int:
+        return self._file.fileno()
 
     def close(self) -> None:
         """Releases the lock. Raises StoreError."""
         with _store_errors(self.path, "written"):
-            os.close(self.fd)
+            self._file.close()
 
     @property
     def is_changed(self) -> bool:
@@ -119,7 +124,7 @@ class ArchiveFile:
                 return False
             _write(self.fd, journal.tail, journal.start)
             os.ftruncate(self.fd, journal.start + len(journal.tail))
-            self._synced()
+            _flush(self.path, self.fd, self.sync)
             os.unlink(self.path + JOURNAL)
             self._journaled = False
             return True
@@ -161,7 +166,7 @@ class ArchiveFile:
             if stat.st_mtime_ns <= before:
                 with suppress(PermissionError):  # of a process that may write the file, but does not own it
                     os.utime(self.fd, ns=(stat.st_atime_ns, before + 1))
-            self._synced()
+            _flush(self.path, self.fd, self.sync)
             os.unlink(self.path + JOURNAL)
             self._sync_folder()
             self._journaled = False
@@ -169,71 +174,72 @@ class ArchiveFile:
     def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
         """Replaces the archive by a new one with these spans (start, bytes) of it, one after the other, and a directory. This object keeps the old one open."""
         new_path = self.path + _NEW  # under the lock only one process creates it
-        with _store_errors(self.path, "rewritten"):
-            stat = os.fstat(self.fd)
-            fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with _store_errors(self.path, "rewritten"), suppress(FileNotFoundError):
+            os.unlink(new_path)
+        with (
+            _store_errors(self.path, "rewritten"),
+            open(new_path, "x+b", buffering=0, opener=partial(os.open, mode=0o600)) as file,
+        ):
+            fd = file.fileno()
             try:
-                try:
-                    # the next writer waits until the journal is removed, which would be its own
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    at = 0
-                    for start, length in spans:
-                        _copy(self.fd, fd, start, length, at)
-                        at += length
-                    _write(fd, directory, at)
-                    os.fchmod(fd, stat.st_mode & 0o7777)
-                    if self.sync:
-                        os.fsync(fd)
-                    os.rename(new_path, self.path)
-                except BaseException:
-                    with suppress(FileNotFoundError):  # an interrupt came after the rename
-                        os.unlink(new_path)
-                    raise
-                with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
-                    os.unlink(self.path + JOURNAL)
-                self._sync_folder()
-            finally:
-                os.close(fd)
-
-    def _synced(self) -> None:
-        if self.sync:
-            os.fsync(self.fd)
-            return
-        try:
-            copy = os.dup(self.fd)
-        except OSError:  # too many files are open
-            return
-        os.close(copy)  # a network file system reports a full disk when a descriptor is closed
+                # the next writer waits until the journal is removed, which would be its own
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                at = 0
+                for start, length in spans:
+                    _copy(self.fd, fd, start, length, at)
+                    at += length
+                _write(fd, directory, at)
+                os.fchmod(fd, os.fstat(self.fd).st_mode & 0o7777)
+                _flush(new_path, fd, self.sync)
+                os.rename(new_path, self.path)
+            except BaseException:
+                with suppress(FileNotFoundError):  # an interrupt came after the rename
+                    os.unlink(new_path)
+                raise
+            with suppress(FileNotFoundError):  # it could be restored into a later file of the same inode
+                os.unlink(self.path + JOURNAL)
+            self._sync_folder()
 
     def _sync_folder(self) -> None:
         if self.sync:
-            folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            folder = _kernel.Descriptor(os.path.dirname(self.path))
+            os.fsync(folder.fd)
+
+
+def _flush(path: str, fd: int, sync: bool) -> None:
+    """Reports a full disk, for an open file and its path; sync: and writes the file to the medium."""
+    if sync:
+        os.fsync(fd)
+        return
+    try:
+        file = open(path, "r+b", buffering=0)  # noqa: SIM115 # closed at once
+    except OSError:  # too many files are open
+        return
+    file.close()  # a network file system reports a full disk when a descriptor is closed
 
 
 def open_archive(path: str, *, sync: bool) -> ArchiveFile:
     """The archive at an absolute path, locked; a missing one is created empty. Raises StoreError."""
     with _store_errors(path, "written"):
+        if os.path.islink(path):
+            raise refused("cannot be written", errno.ELOOP, os.path.basename(path))
         for _ in attempts(FREE_FILES):
             try:
-                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                file = open(path, "r+b", buffering=0)  # noqa: SIM115 # closed by the archive
             except FileNotFoundError:
                 _create(path, sync=sync)
                 continue
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(fd).st_ino == os.stat(path, follow_symlinks=False).st_ino:
-                    return ArchiveFile(path, fd, sync)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(file.fileno()).st_ino == os.stat(path, follow_symlinks=False).st_ino:
+                    return ArchiveFile(path, file, sync)
             except FileNotFoundError:
                 pass
             except OSError as fault:
                 if fault.errno not in _BUSY:
-                    os.close(fd)
+                    file.close()
                     raise
-            os.close(fd)
+            file.close()
     raise StoreError(
         "another writer has the zip archive open",
         path=path,

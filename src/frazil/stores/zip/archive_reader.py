@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import distinct, offsets_of
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ConflictError, FormatError, StoreError
 from frazil.runtime import cores
@@ -218,7 +218,7 @@ class _Reader:
         new = rows[table[rows, DATA] < 0]
         if not len(new):
             return True
-        new = np.unique(new)
+        new = distinct(new)
         header, name = table[new, HEADER], table[new, NAME]
         end = header + FIXED + name
         whole = np.zeros(len(new), np.bool_)
@@ -277,7 +277,7 @@ class _Reader:
             return None if answer is None else self._not_beyond(answer[1], length, name)
         near = np.array([row in self.near for row in name.tolist()], np.bool_)
         far = ~deflated & ~near
-        packed = np.unique(name[deflated & ~near])
+        packed = distinct(name[deflated & ~near])
         whole = np.stack((np.zeros(len(packed), np.int64), table[packed, DATA], table[packed, STORED]), axis=1)
         answer = self._fetch(np.concatenate((spans[far], whole)))
         if answer is None:

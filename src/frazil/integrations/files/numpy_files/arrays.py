@@ -22,6 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from frazil.base.record import Record
+from frazil.base.threads import to_its_end
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.numpy_files.members import PIECE, Member, data_offset
@@ -291,7 +292,7 @@ class _Elements:
     def _spooled(self) -> NDArray[np.generic]:
         """All elements, mapped from a temporary file without a name."""
         member, header = self._open()
-        with tempfile.TemporaryFile() as spooled:
+        with to_its_end(tempfile.TemporaryFile) as spooled:  # an interrupt in tempfile would leave its descriptor open
             while piece := member.read(PIECE):
                 spooled.write(piece)
             spooled.flush()
