@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.base.threads import alone
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
@@ -124,7 +125,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, b
     """Moves the session with its changes to the tip of the branch. by_path: a node that was removed and created again at its path, of the same kind and rank,
     counts as the same node, and a chunk that was replaced and restored as unchanged. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its
     answers contradict each other; then nothing is changed."""
-    with transaction.lock:
+    with transaction.lock, alone():
         transaction.whole_changes.wait()
         transaction.require_writable()
         if transaction.tip is None:
