@@ -83,8 +83,7 @@ class Merging:
         metadata: Mapping[str, object] | None = None,
         solver: Solver | str = "disjoint",
     ) -> str:
-        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change. Overwritten
-        chunks that the branch has already are a conflict.
+        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change.
 
         name     the id of a snapshot, or a branch or tag for its last commit;  onto: the branch
         message  of the new commit; None: that of the commit;  metadata, solver: as for merge
