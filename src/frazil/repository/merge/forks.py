@@ -76,7 +76,7 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
 
 
 def _take_locks(locks: ExitStack, parent: Transaction, forks: Sequence[Transaction]) -> None:
-    """Takes the locks of sessions when no other thread is within a change of one. Holds none of another while it waits, as a codec may use both within a change."""
+    """Takes the locks of sessions when no other thread is within a change of one. Holds no other while it waits, as a codec may use both in a change."""
     while True:
         for forked in forks:
             with forked.lock:

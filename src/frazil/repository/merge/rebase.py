@@ -125,8 +125,8 @@ def _new_tip(transaction: Transaction) -> Tip:
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, by_path: bool = False) -> None:
     """Moves the session with its changes to the tip of the branch. by_path: a node that was removed and created again at its path, of the same kind and rank,
-    counts as the same node, a chunk that was replaced and restored as unchanged, and equal changes of both sides are no conflict. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its
-    answers contradict each other; then nothing is changed."""
+    counts as the same node, a chunk that was replaced and restored as unchanged, and equal changes of both sides are no conflict. Raises ConflictError, with
+    `conflicts`, if a solver does not solve all, or its answers contradict each other; then nothing is changed."""
     with transaction.lock, alone():
         transaction.whole_changes.wait()
         transaction.require_writable()
