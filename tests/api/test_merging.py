@@ -246,6 +246,22 @@ def test_a_conflict_is_an_error_at_once_though_others_commit(monkeypatch: pytest
     assert len(calls) == 1
 
 
+def test_a_solver_that_fails_leaves_no_pin() -> None:
+    store = MemoryStore()
+    repo = repository(store)
+    write(repo, "dev", 0, 7)
+    write(repo, "main", 1, 9)
+    for error in (ZeroDivisionError, KeyboardInterrupt, MemoryError):
+
+        def solver(_: object, error: type[BaseException] = error) -> str:
+            assert store.list_prefix("gc/pins/")
+            raise error
+
+        with pytest.raises(error):
+            repo.merge("dev", solver=solver)  # type: ignore[arg-type]
+        assert not store.list_prefix("gc/pins/")
+
+
 # --- single commits --------------------------------------------------------------------------------------------------------------------
 
 
