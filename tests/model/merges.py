@@ -91,8 +91,10 @@ class Merging(Looking):
         parent = self.commits[commit].parent
         if parent is not None:
             side = self._side(commit, parent, token, appends=False)
-            theirs = self._since_ancestor(commit)
-            self._replay(lambda: self.repo.revert(commit), side, self.commits[commit].log, theirs)
+            log = self._log([commit])
+            for marks in log.marks.values():  # nothing is an append
+                marks |= {"shape"} & {mark.replace("append", "shape") for mark in marks}
+            self._replay(lambda: self.repo.revert(commit), side, log, self._since_ancestor(commit))
 
     def _refused(self, act: Callable[[], object], why: str) -> None:
         failed: list[FrazilError] = []
