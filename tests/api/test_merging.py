@@ -44,8 +44,8 @@ def append(repo: frazil.Repository, branch: str, *values: int) -> str:
     return session.commit("rows")
 
 
-def array(session: frazil.Session) -> frazil.Array:
-    found = session.open("t")
+def array(session: frazil.Session, path: str = "t") -> frazil.Array:
+    found = session.open(path)
     assert isinstance(found, frazil.Array)
     return found
 
@@ -246,6 +246,22 @@ def test_a_conflict_is_an_error_at_once_though_others_commit(monkeypatch: pytest
     assert len(calls) == 1
 
 
+def test_a_solver_that_fails_leaves_no_pin() -> None:
+    store = MemoryStore()
+    repo = repository(store)
+    write(repo, "dev", 0, 7)
+    write(repo, "main", 1, 9)
+    for error in (ZeroDivisionError, KeyboardInterrupt, MemoryError):
+
+        def solver(_: object, error: type[BaseException] = error) -> str:
+            assert store.list_prefix("gc/pins/")
+            raise error
+
+        with pytest.raises(error):
+            repo.merge("dev", solver=solver)  # type: ignore[arg-type]
+        assert not store.list_prefix("gc/pins/")
+
+
 # --- single commits --------------------------------------------------------------------------------------------------------------------
 
 
@@ -257,11 +273,52 @@ def test_a_commit_is_applied_to_another_branch() -> None:
     assert picked == repo.lookup("main")
     assert values(repo) == [1, 1, 1, 8]
     assert messages(repo)[0] == "wanted"
-    with pytest.raises(ConflictError, match="the same chunks"):
-        repo.cherry_pick(wanted)
-    assert repo.cherry_pick(wanted, solver="theirs") == picked, "nothing is left to change"
+    assert repo.cherry_pick(wanted) == picked, "nothing is left to change"
+    write(repo, "dev", 3, 5, "another")
     assert repo.cherry_pick(wanted, "dev", solver="ours", message="again", metadata={"n": 1}) != wanted
     assert (messages(repo, "dev")[0], next(repo.history("dev")).metadata) == ("again", {"n": 1})
+
+
+@pytest.mark.parametrize("length", [4, 2000, 2_000_000], ids=["inline", "packed", "in files"])
+def test_what_both_sides_wrote_with_equal_bytes_is_no_conflict(length: int) -> None:
+    repo = repository()
+    with repo.transaction(message="longer") as root:
+        root.create_array("u", shape=(2, length), dtype="i1", chunks=(1, length), codecs=["bytes"])
+        root.create_group("g")
+    repo.reset_branch("dev", "main")
+
+    def change(branch: str, *values: int) -> None:
+        with repo.transaction(branch, message="changes") as root:
+            root["u"][0], root["u"][1] = values  # type: ignore[index, operator]
+            root["g"].attrs["a"] = root.attrs["a"] = 5
+            root.create_array("g/new", data=np.arange(length)[::-1], chunks=(length,), attributes={"b": 1})
+
+    change("dev", 3, 4)
+    change("main", 3, 4)
+    before = repo.lookup("main")
+    assert repo.cherry_pick("dev") == before
+    assert repo.merge("dev") != before, "it is recorded"
+    assert repo.verify(decode=True).problems == ()
+    repo.reset_branch("main", next(repo.history(before)).parent or "")
+    change("main", 3, 6)
+    with pytest.raises(ConflictError) as caught:
+        repo.merge("dev")
+    assert [str(conflict) for conflict in caught.value.conflicts] == ["/u: both changed the same chunks: (1, 0)"]
+    session = repo.writable_session()
+    array(session, "g/new")[0] = 0
+    session.commit("another value")
+    with pytest.raises(ConflictError, match="g/new: both created a node"):
+        repo.merge("dev", solver=lambda conflict: "theirs" if conflict.kind == "chunks" else "fail")
+
+
+def test_a_session_that_counts_up_conflicts_with_another() -> None:
+    repo = repository()
+    one, other = repo.writable_session(), repo.writable_session()
+    for session in (one, other):
+        array(session)[0] = array(session)[0] + 1
+    one.commit("one more")
+    with pytest.raises(ConflictError, match="the same chunks"):
+        other.commit("one more", rebase="disjoint")
 
 
 def test_a_commit_is_reverted() -> None:

@@ -33,12 +33,13 @@ class Looking:
         self.guessed = False
         self.tip = ""
         self.commits: dict[str, Commit] = {}
+        self.merges: dict[str, list[str]] = {}  # what commits merged
         self.branches: dict[str, str] = {}  # besides main
         self.tags: dict[str, str] = {}
         self.readers: list[tuple[frazil.Session, str]] = []
 
     def _any(self, random: Random) -> str:
-        return random.choice(sorted(self.commits))
+        return random.choice(list(self.commits))
 
     def _branch(self, _: object, random: Random, __: str) -> None:
         """Creates, resets or deletes another branch."""

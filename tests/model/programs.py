@@ -29,6 +29,7 @@ STEPS = {  # kinds of steps, and their weights
     "tag": 1,
     "travel": 1,  # to a snapshot, by its time
 }
+MERGES = ("join", "join", "pick", "revert", "reset")  # added to the steps of some programs
 MEETINGS = (  # kinds of changes that conflict if two sessions make them at one place, and the place: a node, and what is below it
     (("resize", "resize", "append", "unappend"), ("a/a", "b", "c")),
     (("move", "move", "swap"), ("a/a", "a/b", "b")),
@@ -57,11 +58,17 @@ def program(seed: int, without: Sequence[str] = ()) -> list[Step]:
     ]
     count = random.choice((2, 2, 3, SESSIONS))
     if random.random() < 0.5:
-        return _races(random, count, without)
-    return [
-        Step(random.choice(kinds), random.randrange(count), random.randrange(2**32))
-        for _ in range(random.choice(LENGTHS))
-    ]
+        steps = _races(random, count, without)
+    else:
+        steps = [
+            Step(random.choice(kinds), random.randrange(count), random.randrange(2**32))
+            for _ in range(random.choice(LENGTHS))
+        ]
+    merges = Random(f"merges {seed}")
+    for _ in range(merges.choice((0, 0, 2, 4, 8))):
+        kind = merges.choice([kind for kind in MERGES if kind not in without])
+        steps.insert(merges.randrange(len(steps) + 1), Step(kind, merges.randrange(count), merges.randrange(2**32)))
+    return steps
 
 
 def _races(random: Random, count: int, without: Sequence[str]) -> list[Step]:

@@ -21,8 +21,9 @@ from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted,
 from frazil.testing.simulation.merged_changes import Side, lost, merged, paths_of
 from frazil.testing.simulation.plan import ACTS
 from tests.model.changes import Log, is_at, log_of, may_conflict, shift_edges, state_of, without_idle
-from tests.model.inspections import Commit, Looking
+from tests.model.inspections import Commit
 from tests.model.interrupting_store import INTERRUPTS, InterruptingStore
+from tests.model.merges import Merging
 from tests.model.programs import MEETINGS, SAME_PLACE, Step
 
 _ON_DISK = 0.05  # of the runs
@@ -66,7 +67,7 @@ def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> Base
     return None
 
 
-class Run(Looking):
+class Run(Merging):
     """One program: the repository, the sessions, and the model. trace: the steps done, in words"""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
@@ -486,7 +487,7 @@ class Run(Looking):
             self._compare(one)
 
     def _reset(self, one: Open, random: Random, _: str) -> None:
-        self.tip = random.choice(sorted(self.commits))
+        self.tip = random.choice(list(self.commits))
         self.trace.append(f"  to {self.tip}")
         self.repo.reset_branch("main", self.tip)
 

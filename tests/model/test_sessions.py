@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from frazil.repository.merge import conflicts
+from frazil.repository.merge import common_ancestor, conflicts, equal_changes
 from tests.model.programs import program, shrunk
 from tests.model.sessions import Run, fails
 
@@ -71,3 +72,19 @@ def test_a_program_that_fails_is_made_short() -> None:
     steps = program(3)
     failing_step = steps[len(steps) // 2]
     assert shrunk(steps, lambda left: failing_step in left) == [failing_step]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "defect", "seed"),
+    [
+        (common_ancestor, "merged_by", lambda _: [], 47),
+        (equal_changes.Sides, "_same_chunks", lambda _, __, ___, chunks: np.ones(len(chunks), np.bool_), 45),
+    ],
+    ids=["merges are forgotten", "chunks count as equal"],
+)
+def test_the_programs_find_wrong_merges(
+    module: object, name: str, defect: object, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each seed is one of those of `make test`."""
+    monkeypatch.setattr(module, name, defect)
+    assert fails(seed, program(seed)) is not None

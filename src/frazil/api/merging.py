@@ -21,6 +21,7 @@ from frazil.repository.merge.replay import replayed
 from frazil.repository.merge.solvers import Solver, check_solver, hint_for
 from frazil.repository.session.branches import Branches
 from frazil.repository.session.session_state import Options
+from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:
     from frazil.formats.json_values import Json
@@ -83,8 +84,7 @@ class Merging:
         metadata: Mapping[str, object] | None = None,
         solver: Solver | str = "disjoint",
     ) -> str:
-        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change. Overwritten
-        chunks that the branch has already are a conflict.
+        """Makes the changes of one commit in another branch, as a new commit. Returns its id; the id of the tip if there is nothing to change.
 
         name     the id of a snapshot, or a branch or tag for its last commit;  onto: the branch
         message  of the new commit; None: that of the commit;  metadata, solver: as for merge
@@ -182,8 +182,10 @@ class Merging:
         self._files.check_commits(tip)
         is_merge = MERGED in properties  # recorded even if nothing remains to be changed
         state = self._registry.metadata, self._options, self._branches
-        with pinned(self._files, new):
+        opened: list[Transaction] = []
+        with pinned(self._files, new, is_unknown=lambda: any(one.written.is_unknown(one.base_id) for one in opened)):
             transaction = replayed(self._files, old, new, tip, *state, undoes=undoes)
+            opened.append(transaction)
             session, base = Session(transaction, self._registry, self._options.runtime), tip.snapshot
             try:
                 for _ in attempts(COMMITS):

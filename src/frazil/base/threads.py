@@ -4,18 +4,31 @@ The pools of concurrent.futures raise RuntimeError then, and always when the mai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from typing import Final, ParamSpec, Self, TypeAlias, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
+
+_IS_ALONE: Final = ContextVar("frazil alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """In the block, the calling thread does the work of all `Threads` itself: it holds a lock that this work may need."""
+    token = _IS_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _IS_ALONE.reset(token)
 
 
 class Threads:
@@ -28,7 +41,7 @@ class Threads:
         """count: 0 if the calling thread does the work;  name: of the threads"""
         self._name = name
         # one for each thread that may still be started: callers in several threads each take another
-        self._free = [None] * count
+        self._free = [None] * (0 if _IS_ALONE.get() else count)
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
         self._working: list[Thread] = []
@@ -36,8 +49,8 @@ class Threads:
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Future[Result]:
-        """Calls `work` in one of the threads."""
-        call = partial(work, *arguments, **named)
+        """Calls `work` in one of the threads, in the context of the caller."""
+        call = partial(copy_context().run, work, *arguments, **named)
         if not self.start():  # an interrupt of this thread is raised at once; no name holds the future, as the traceback of an error holds this frame
             return _run(Future(), call, Exception)
         future: Future[Result] = Future()

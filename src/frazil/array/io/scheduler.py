@@ -7,6 +7,7 @@ from __future__ import annotations
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
@@ -164,7 +165,10 @@ class _Run:
         self._working: list[threading.Thread] = []
 
     def run(self, workers: int) -> None:
-        others = [threading.Thread(target=self._work, name="frazil task", daemon=True) for _ in range(workers - 1)]
+        others = [
+            threading.Thread(target=copy_context().run, args=(self._work,), name="frazil task", daemon=True)
+            for _ in range(workers - 1)
+        ]
         try:
             for thread in others:
                 try:

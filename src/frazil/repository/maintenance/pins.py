@@ -5,7 +5,7 @@ safe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from frazil.base.arrays import among
@@ -20,10 +20,17 @@ from frazil.repository.maintenance.records import list_records, new_record, writ
 
 
 @contextmanager
-def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool = False) -> Iterator[None]:
+def pinned(
+    files: RepositoryFormat,
+    snapshot: ObjectId,
+    *,
+    may_be_damaged: bool = False,
+    is_unknown: Callable[[], bool] | None = None,
+) -> Iterator[None]:
     """Protects a snapshot from collections while the block points a tag or a branch to it. Stores that cannot erase are never collected, and need no pin.
 
     may_be_damaged  allows an incomplete snapshot: a repair knows what is missing, and collections stop with an error there
+    is_unknown      after an error: whether a ref may lead to the snapshot now, or later; None: the error tells
 
     Raises NotFoundError if the snapshot was removed, ConflictError if a running collection may be about to remove it, StoreError, ReadOnlyError."""
     can = files.store.capabilities
@@ -31,19 +38,24 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
         yield
         return
     files.check_commits()
-    name, begun = new_record("pins"), False
+    name, stays = new_record("pins"), False
     try:
         write_record(files, name, {"snapshots": id_column([snapshot])})
         _require_kept(files, snapshot, may_be_damaged=may_be_damaged)
-        begun = True
+        stays = True
         yield
+        stays = False
+        files.erase([name])
     except BaseException as error:
-        unknown = isinstance(error, CommitUnknownError) or not isinstance(error, FrazilError)
-        unknown = unknown or (isinstance(error, StoreError) and error.done is not False)
-        if not (begun and unknown):
+        if not (stays and (_leaves_unknown(error) if is_unknown is None else is_unknown())):
             files.erase([name])
         raise
-    files.erase([name])
+
+
+def _leaves_unknown(error: BaseException) -> bool:
+    if isinstance(error, StoreError):
+        return error.done is not False
+    return isinstance(error, CommitUnknownError) or not isinstance(error, FrazilError)
 
 
 def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool) -> None:

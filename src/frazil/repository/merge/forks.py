@@ -37,8 +37,8 @@ def fork_apart(parent: Transaction) -> Transaction:
 
 def merge_apart(parent: Transaction, forked: Transaction) -> None:
     """As merge, of a fork from fork_apart: its chunk files become the parent's. Files from forks of its own are left to garbage collection."""
-    with parent.lock:
-        parent.whole_changes.wait()
+    with ExitStack() as locks:
+        _take_locks(locks, parent, [forked])
         own = [*parent.changes.packs, forked.own_files()]
         try:
             merge(parent, [forked])
@@ -52,8 +52,8 @@ def merge_apart(parent: Transaction, forked: Transaction) -> None:
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Merges what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for anything but a fork of the present session."""
-    with parent.lock, ExitStack() as locks:
-        parent.whole_changes.wait()
+    with ExitStack() as locks:
+        _take_locks(locks, parent, forks)
         parent.require_writable()
         target = parent.changes.copy()
         for forked in forks:
@@ -63,8 +63,6 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
                     f"{forked!r} is not a fork of this session as it is now",
                     hint="merge forks before you commit, rebase or discard",
                 )
-            locks.enter_context(forked.lock)
-            forked.whole_changes.wait()
             _merge_one(parent, target, forked)
         for forked in forks:
             parent.needs_check |= forked.needs_check
@@ -75,6 +73,21 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
         parent.changes = target
         parent.state += 1
         parent.renewals += 1
+
+
+def _take_locks(locks: ExitStack, parent: Transaction, forks: Sequence[Transaction]) -> None:
+    """Takes the locks of sessions when no other thread is within a change of one. Holds no other while it waits, as a codec may use both in a change."""
+    while True:
+        for forked in forks:
+            with forked.lock:
+                forked.whole_changes.wait()
+        locks.enter_context(parent.lock)
+        parent.whole_changes.wait()
+        for forked in forks:
+            locks.enter_context(forked.lock)
+        if not any(forked.whole_changes.goes_on() for forked in forks):
+            return
+        locks.close()
 
 
 def _merge_one(parent: Transaction, target: ChangeSet, fork: Transaction) -> None:

@@ -8,6 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from frazil.base import arrays
 from frazil.base.record import Record
+from frazil.base.threads import alone
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
@@ -15,8 +16,9 @@ from frazil.repository.commit.commit import follow, moved_by_commits, resolve_in
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
-from frazil.repository.merge.conflicts import Conflict, find_conflicts
+from frazil.repository.merge.conflicts import Conflict, Taken, find_conflicts
 from frazil.repository.merge.delta import Delta
+from frazil.repository.merge.equal_changes import Sides
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, answered, solve
@@ -27,6 +29,7 @@ from frazil.repository.session.written_files import own_files
 from frazil.stores.values import Columns
 
 _SAME_NODES: Final = NodeMatching({}, (), frozenset())
+_THEIRS: Final[tuple[Taken]] = ("theirs",)
 
 Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path in it
 
@@ -121,9 +124,9 @@ def _new_tip(transaction: Transaction) -> Tip:
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, by_path: bool = False) -> None:
     """Moves the session with its changes to the tip of the branch. by_path: a node that was removed and created again at its path, of the same kind and rank,
-    counts as the same node, and a chunk that was replaced and restored as unchanged. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its
-    answers contradict each other; then nothing is changed."""
-    with transaction.lock:
+    counts as the same node, a chunk that was replaced and restored as unchanged, and equal changes of both sides are no conflict. Raises ConflictError, with
+    `conflicts`, if a solver does not solve all, or its answers contradict each other; then nothing is changed."""
+    with transaction.lock, alone():
         transaction.whole_changes.wait()
         transaction.require_writable()
         if transaction.tip is None:
@@ -149,7 +152,11 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, b
                 transaction.begin(tip.snapshot, new, same, tip=tip)
                 return
         met = find_divergence(transaction, tip, by_path=by_path)
-        remaining, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
+        conflicts, equal = met.conflicts, list[Conflict]()
+        if by_path:
+            conflicts, equal = Sides(transaction, _reader(transaction, met), met.ours, met.matching).split(conflicts)
+        choices = solve(conflicts, solver)
+        remaining, over = answered(met.ours, met.theirs, [*conflicts, *equal], [*choices, *_THEIRS * len(equal)])
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 
         def where(path: str) -> int | None:
@@ -162,6 +169,12 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, b
         _begin(transaction, met, changes, shifts, solver, rows)
 
 
+def _reader(transaction: Transaction, met: Divergence) -> Transaction:
+    """A session that reads the tip."""
+    files, extensions, options = transaction.files, transaction.extensions, transaction.options
+    return Transaction(files, met.tip.snapshot, met.snapshot, None, extensions, options)
+
+
 def _appended(
     transaction: Transaction, met: Divergence, shifts: list[Shift], rows: RowCopies
 ) -> tuple[list[Located], list[Columns], list[Conflict]]:
@@ -170,7 +183,7 @@ def _appended(
     files, extensions, options = transaction.files, transaction.extensions, transaction.options
     session = transaction.frozen()
     ours = [(session, met.ours.name(shift.before)) for shift in shifts]
-    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, extensions, options)
+    theirs = _reader(transaction, met)
     base = Transaction(files, transaction.base_id, transaction.base, None, extensions, options)
     changed: list[Columns] = []
     clashes: list[Conflict] = []

@@ -1,15 +1,19 @@
 """Keeps changes of several steps whole, such as an append, which makes an array longer and then writes rows: what commits, rebases or forks a session waits until
 no other thread is within one.
 
-Threads are known by weak references, so that one that an interrupt stops anywhere keeps nobody waiting for ever."""
+Codecs of users may read and write sessions within a change, also on threads that work for the one that began it: these count as that thread, and who is within a
+change of any session never waits for the changes of others. Changes are known by weak references, so that a thread that an interrupt stops anywhere keeps nobody
+waiting for ever."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar, Token
 from threading import Condition, RLock, get_ident
 from typing import Final, Protocol
 from weakref import ref
 
 _PATIENCE: Final = 0.5  # seconds until a thread that waits looks for threads that were interrupted
+_within: Final = ContextVar[int | None]("frazil change", default=None)  # the thread whose change this one is within
 
 
 class _Entry:
@@ -18,7 +22,7 @@ class _Entry:
     __slots__ = ("__weakref__", "thread")
 
     def __init__(self) -> None:
-        self.thread = get_ident()
+        self.thread = _within.get() or get_ident()
 
 
 class WholeChanges:
@@ -31,9 +35,9 @@ class WholeChanges:
 
     def begin(self, *, at_once: bool) -> _Entry:
         """Begins a change, after those have ended that wait for all changes. at_once: the caller held the lock before, so that waiting would release it in the
-        middle of what it does. A change within another of the same thread begins at once, too."""
+        middle of what it does. A change within another one begins at once, too."""
         entry = _Entry()
-        if self._waiting and not at_once and entry.thread not in _threads(self._inside):
+        if self._waiting and not at_once and _within.get() is None:
             while _threads(self._waiting):
                 self._ended.wait(_PATIENCE)
         self._inside.append(ref(entry))
@@ -45,17 +49,21 @@ class WholeChanges:
             self._ended.notify_all()
 
     def wait(self) -> None:
-        """Waits until no other thread is within a change. Then none begins one before the caller releases the lock."""
+        """Waits until no other thread is within a change, except those that wait, too. Then none begins one before the caller releases the lock."""
         if not self._inside:
             return
         entry = _Entry()
         self._waiting.append(ref(entry))
         try:
-            while _threads(self._inside) - {entry.thread}:
+            while self.goes_on():
                 self._ended.wait(_PATIENCE)
         finally:
             self._waiting = _without(self._waiting, entry)
             self._ended.notify_all()
+
+    def goes_on(self) -> bool:
+        """Whether another thread is within a change, and does not wait itself."""
+        return not _threads(self._inside) <= {_Entry().thread, *_threads(self._waiting)}
 
 
 class _Session(Protocol):
@@ -66,7 +74,7 @@ class _Session(Protocol):
 class WholeChange:
     """`with` it, a change of several steps in a session."""
 
-    __slots__ = ("_session", "_entry")
+    __slots__ = ("_entry", "_session", "_token")
 
     def __init__(self, session: _Session) -> None:
         self._session = session
@@ -76,8 +84,10 @@ class WholeChange:
         is_held = lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
         with lock:
             self._entry = self._session.whole_changes.begin(at_once=is_held)
+        self._token: Token[int | None] = _within.set(self._entry.thread)
 
     def __exit__(self, *_: object) -> None:
+        _within.reset(self._token)
         with self._session.lock:  # of a forked child, if the process was forked since
             self._session.whole_changes.end(self._entry)
 

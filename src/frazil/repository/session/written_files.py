@@ -45,6 +45,10 @@ class WrittenFiles:
         self._dropped = _NONE  # chunk files that are removed later
         self._held: list[Octets] = []  # chunk files that only an intent may refer to
 
+    def is_unknown(self, base: ObjectId) -> bool:
+        """Whether a commit may have happened, or may still happen. base: the snapshot of the session: one that it has happened"""
+        return bool(self.intents) and all(intent.snapshot != base for intent in self.intents)
+
     def superseded(self, ids: Octets) -> None:
         """Removes chunk files that the session no longer refers to. The last few are kept for concurrent readers; all are kept while there are
         intents."""

@@ -1,0 +1,106 @@
+"""Conflicts in which both sides hold the same: chunks with equal bytes, or equal new arrays. In a merge, a cherry-pick or a revert they are none. In a rebase of
+a session they are, as both sides may have counted something up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.base.record import Record
+from frazil.formats.nodes import NodeSnapshot
+from frazil.repository.format import NodeMatching
+from frazil.repository.manifests.coordinates import grid_of
+from frazil.repository.merge.conflicts import Conflict
+from frazil.repository.merge.delta import Delta
+from frazil.repository.session.array_chunks import ArrayChunks
+from frazil.repository.session.attributes import same_attributes
+from frazil.repository.session.pending_chunks import plan_packs
+from frazil.repository.session.transaction import Transaction
+from frazil.repository.virtual.file_checks import plain_location
+from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
+from frazil.stores.array_storage.chunk_storage import NOWHERE, Located
+from frazil.stores.transfer.content import read_views
+from frazil.stores.values import OPEN_AT_ONCE, Columns, whole_spans
+
+Booleans = NDArray[np.bool_]
+
+
+class Sides(Record):
+    """ours, theirs: the two sides;  delta: the changes of ours since the common base;  matching: of the nodes of that base with those of theirs"""
+
+    ours: Transaction
+    theirs: Transaction
+    delta: Delta
+    matching: NodeMatching
+
+    def split(self, conflicts: Sequence[Conflict]) -> tuple[list[Conflict], list[Conflict]]:
+        """The conflicts that remain, and those in which both sides are equal. Raises the errors of reading chunks."""
+        sources = {new: old for old, new in self.delta.moved.items()}
+        remaining, equal = list[Conflict](), list[Conflict]()
+        for conflict in conflicts:
+            path, chunks = conflict.path, conflict.chunks
+            if conflict.kind == "created" and path in self.delta.made and self._is_same_array(path):
+                equal.append(conflict)
+            elif conflict.kind == "chunks" and chunks is not None:
+                same = self._same_chunks(path, self.matching.there(sources.get(path, path)), chunks)
+                for part, which in ((equal, same), (remaining, ~same)):
+                    if which.any():
+                        part.append(conflict._replace(chunks=chunks[which]))
+            else:
+                remaining.append(conflict)
+        return remaining, equal
+
+    def _is_same_array(self, path: str) -> bool:
+        mine, other = self.ours.changes.get(path), self.theirs.changes.get(path)
+        if not isinstance(mine, NodeSnapshot) or not isinstance(other, NodeSnapshot) or path not in self.matching.added:
+            return False
+        if mine.array is None or other.array is None or mine.array.metadata != other.array.metadata:
+            return False
+        if not same_attributes(self.ours.files, mine.attributes, other.attributes):
+            return False
+        grid, rank = grid_of(mine.array.metadata), len(mine.array.metadata.shape)
+        stored, others = (_storage(side, path, rank).stored(grid) for side in (self.ours, self.theirs))
+        return np.array_equal(stored, others) and bool(self._same_chunks(path, path, stored).all())
+
+    def _same_chunks(self, path: str, their_path: str | None, chunks: Columns) -> Booleans:
+        """Which chunks of an array have equal bytes on both sides: bool[n]."""
+        assert their_path is not None, "both sides have the array"
+        rank = chunks.shape[1]
+        storages = _storage(self.ours, path, rank), _storage(self.theirs, their_path, rank)
+        located = [storage.locate(chunks) for storage in storages]
+        mine, other = located
+        same = np.array([one == another for one, another in zip(*map(_places, located), strict=True)], np.bool_)
+        is_read = ~same & (mine.length == other.length)
+        for one in located:
+            is_read &= (one.kind != NOWHERE) & (one.kind < VIRTUAL_KIND)
+        rows, most = np.flatnonzero(is_read), self.ours.options.runtime.bytes_in_flight // len(storages)
+        # of at most this many bytes, or one chunk, and in few files
+        parts = plan_packs(np.maximum(mine.length[rows], most // OPEN_AT_ONCE), pack_bytes=most)
+        for low, high in pairwise(parts.bounds.tolist()):
+            part = rows[low:high]
+            views = [_values(*pair, part) for pair in zip(storages, located, strict=True)]
+            same[part] = [one == another for one, another in zip(*views, strict=True)]
+        return same
+
+
+def _storage(side: Transaction, path: str, rank: int) -> ArrayChunks:
+    key = side.changes.key_at(path)
+    assert key is not None, "the array is there"
+    return ArrayChunks(side, key, rank)
+
+
+def _places(located: Located) -> Iterator[object]:
+    """For each chunk a value that is equal for equal references; for those that are not in a file a different one."""
+    names = located.names
+    checks = dict(zip(names[names.native :], names.checks, strict=True)) if isinstance(names, ObjectNames) else {}
+    for row, (base, length) in enumerate(zip(located.base.tolist(), located.length.tolist(), strict=True)):
+        key = located.key(row)
+        yield object() if key is None else (plain_location(key), checks.get(key), base, length)
+
+
+def _values(storage: ArrayChunks, located: Located, rows: Columns) -> list[bytes | memoryview | None]:
+    chosen, spans = located.take(rows), whole_spans(len(rows))
+    return read_views(storage.fetch(chosen, spans), chosen.labels(), spans)
