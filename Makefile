@@ -118,7 +118,7 @@ test-newest: $(NEWEST)/ready ## the tests of the integrations and data types, wi
 		$(PYTEST_ARGS) tests/integrations tests/foreign/zarr_python tests/codecs tests/metadata/types tests/operations/view tests/array/test_data_types.py \
 		tests/array/test_fallback_warnings.py tests/stores/operations/test_zarr_operations.py
 
-campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes hours: many more kills, larger selections, many more examples
+campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes some three hours of one core: many more kills, larger selections, many more examples
 	$(BIN)/python -m tests.soak --seconds 600
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly \
 		-m "(campaign or search or hypothesis) and not foreign" $(PYTEST_ARGS)
