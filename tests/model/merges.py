@@ -4,19 +4,17 @@ A commit has its parent and what it merged as parents here, and a node of two si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from random import Random
 
 import numpy as np
 
 import frazil
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
-from frazil.testing.simulation.hierarchy import Node, State, act_on, acted, choose, difference, read, shapes
-from frazil.testing.simulation.merged_changes import Side, merged
+from frazil.testing.simulation.hierarchy import State, act_on, acted, choose, difference, read, shapes
+from frazil.testing.simulation.merged_changes import Side, by_path, merged, same_paths, side_between
 from tests.model.changes import Log, chunks_of, log_of, may_conflict, shift_edges
 from tests.model.inspections import Commit, Looking
-
-Uid = tuple[str, int]
 
 
 class Merging(Looking):
@@ -73,7 +71,7 @@ class Merging(Looking):
                 self.tip = other
                 assert self.observer.lookup("main") == other
         else:
-            side = self._side(newest[0], other, token, appends=True)
+            side = side_between(*self._states(newest[0], other), token, appends=True)
             logs = [self._log(line - self._ancestors(newest[0])) for line in (ours, theirs)]
             self._replay(lambda: self.repo.merge(other, metadata=mark), side, *logs, of=other)
 
@@ -82,7 +80,7 @@ class Merging(Looking):
         commit = self._beside(random, token)
         parent = self.commits[commit].parent
         if parent is not None:
-            side = self._side(parent, commit, token, appends=True)
+            side = side_between(*self._states(parent, commit), token, appends=True)
             theirs = self._since_ancestor(parent)
             self._replay(lambda: self.repo.cherry_pick(commit), side, self.commits[commit].log, theirs)
 
@@ -90,7 +88,7 @@ class Merging(Looking):
         commit = self._any(random)
         parent = self.commits[commit].parent
         if parent is not None:
-            side = self._side(commit, parent, token, appends=False)
+            side = side_between(*self._states(commit, parent), token, appends=False)
             log = self._log([commit])
             for marks in log.marks.values():  # nothing is an append
                 marks |= {"shape"} & {mark.replace("append", "shape") for mark in marks}
@@ -110,19 +108,12 @@ class Merging(Looking):
             log.add(self.commits[commit].log)
         return log
 
+    def _states(self, *commits: str) -> list[State]:
+        return [self.commits[commit].state for commit in commits]
+
     def _since_ancestor(self, began: str) -> Log | None:
         line = self._ancestors(self.tip)
         return self._log(line - self._ancestors(began)) if began in line else None
-
-    def _side(self, old: str, new: str, token: str, *, appends: bool) -> Side:
-        """The changes between two commits. Growth counts as an append; new nodes are made again."""
-        base, state = self.commits[old].state, self.commits[new].state
-        uids = {node.uid for node in base.values()}
-        state = {
-            path: node if node.uid in uids else node._replace(uid=(f"merge {token}", number))
-            for number, (path, node) in enumerate(state.items())
-        }
-        return Side(base, state, frozenset(uids) if appends else frozenset())
 
     def _replay(self, act: Callable[[], str], side: Side, log: Log, theirs: Log | None, of: str | None = None) -> None:
         """Makes changes in the branch. log, theirs: what it and the branch touched since; None: unknown. of: what is merged, which is recorded"""
@@ -139,7 +130,7 @@ class Merging(Looking):
             return
         commit = next(self.observer.history())
         found = read(self.observer.readonly_session(snapshot=commit.id).root)
-        expected = list(merged(_without_equal(_renamed(side, twins), tip), tip))
+        expected = list(merged(by_path(side, tip), tip))
         by_deviation = {difference(found, state): state for state in expected}
         assert None in by_deviation, f"it holds {next(iter(by_deviation), 'something in spite of a conflict')}"
         if commit.id == before:
@@ -161,42 +152,6 @@ class Merging(Looking):
         assert error.conflicts, str(error)
         assert self.observer.lookup("main") == before
         assert meets, f"a conflict where nothing meets: {error}"
-
-
-def same_paths(base: State, theirs: State) -> dict[Uid, Uid]:
-    """Nodes that the other side made again at their path, of the same kind and rank: their uids there."""
-    former, present = {node.uid for node in base.values()}, {node.uid for node in theirs.values()}
-    return {
-        was.uid: theirs[path].uid
-        for path, was in base.items()
-        if was.uid not in present
-        and path in theirs
-        and theirs[path].uid not in former
-        and np.ndim(was.values) == np.ndim(theirs[path].values)  # type: ignore[arg-type]
-        and (was.values is None) == (theirs[path].values is None)
-    }
-
-
-def _renamed(side: Side, uids: Mapping[Uid, Uid]) -> Side:
-    base, state = (
-        {path: node._replace(uid=uids.get(node.uid, node.uid)) for path, node in hierarchy.items()}
-        for hierarchy in (side.base, side.state)
-    )
-    return Side(base, state, frozenset(uids.get(uid, uid) for uid in side.appended))
-
-
-def _without_equal(side: Side, theirs: State) -> Side:
-    """The side without new arrays that the other one has, too."""
-    base = {node.uid for node in side.base.values()}
-
-    def is_equal(path: str, node: Node) -> bool:
-        other = theirs.get(path)
-        if node.values is None or other is None or other.values is None or node.uid in base or other.uid in base:
-            return False
-        same = node.values.dtype == other.values.dtype and np.array_equal(node.values, other.values)
-        return same and node.attributes == other.attributes
-
-    return side._replace(state={path: node for path, node in side.state.items() if not is_equal(path, node)})
 
 
 def _log_between(before: State, after: State) -> Log:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.errors import CommitUnknownError, ConflictError, DataError, NotFoundError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, DataError, InvalidInputError, NotFoundError, StoreError
 from frazil.testing.simulation.collectors import WAIT_NS
 from frazil.testing.simulation.condemned_refs import Rescuer
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
-from frazil.testing.simulation.merged_changes import Side, lost, merged, moved, paths_of, state_of
+from frazil.testing.simulation.merged_changes import Side, lost, merged, moved, paths_of, side_between, state_of
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -58,6 +58,7 @@ class Program:
             "rest": self._read_and_write,
             "reset": self._reset,
             "rescue": self._rescue,
+            "merge": self._merge,
         }
         tasks = [every[task] for task in self.plan.tasks if task in every]
         for _ in range(self.plan.steps):
@@ -362,6 +363,39 @@ class Program:
 
     def _rescue(self, repo: Repository) -> None:
         self.rescuer.rescue(repo, self._token())
+
+    def _merge(self, repo: Repository) -> None:
+        """Merges a snapshot, applies the changes of a commit, or reverts them."""
+        ledger, token = self.ledger, self._token()
+        line = ledger.find_line(repo.lookup_branch("main"))
+        beside = [snapshot for snapshot in ledger.states if snapshot not in line]  # which resets took from the branch
+        snapshot = self.random.choice(beside[-3:] or list(ledger.states))
+        request = ledger.begin(Request(token))
+        act = self.random.choice((repo.merge, repo.merge, repo.cherry_pick, repo.revert))
+        parent, other = ledger.parents.get(snapshot, snapshot), ledger.states[snapshot]
+
+        def replayed(before: str) -> Side | None:
+            if act.__name__ == "revert":
+                return side_between(other, ledger.states[parent], token, appends=False)
+            began = ledger.common(snapshot, before) if act.__name__ == "merge" else parent
+            return None if began is None else side_between(ledger.states[began], other, token, appends=True)
+
+        request.replayed = replayed
+        self.world.scheduler.note(f"{act.__name__} of {snapshot}")
+        try:
+            commit = act(snapshot, metadata={"token": token})
+        except (CommitUnknownError, *_INTERRUPTS):
+            request.unknown()
+            raise
+        except (ConflictError, NotFoundError, StoreError, InvalidInputError) as error:
+            request.refused()
+            self.world.scheduler.note(f"not merged: {error}")
+        else:
+            ledger.state(commit)
+            if ledger.tokens.get(token) == commit:
+                request.committed(commit)
+            else:
+                request.refused()  # there was nothing to do
 
     def _reset(self, repo: Repository) -> None:
         """Points the branch to another snapshot."""

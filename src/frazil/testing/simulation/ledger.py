@@ -17,7 +17,7 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.formats.ids import encode_id
 from frazil.testing.simulation.hierarchy import Act, State, acted, difference, read
-from frazil.testing.simulation.merged_changes import Side, outcomes
+from frazil.testing.simulation.merged_changes import Side, by_path, merged, outcomes
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit
@@ -42,11 +42,13 @@ class Request:
 
     token   in the properties of the commit
     began   the snapshot that the session began from, and `side` its changes since; None for a function that is run on any tip, whose changes are `acts`
+    replayed  of a merge, a cherry-pick or a revert: the changes that it makes again behind a snapshot
     status  the result that the client got. After a try with an unknown outcome, "refused" of a later one does not mean that none happened"""
 
     def __init__(self, token: str, began: str | None = None, side: Side | None = None) -> None:
         self.token, self.began, self.side = token, began, side
         self.acts: list[Act] = []
+        self.replayed: Callable[[str], Side | None] | None = None
         self.reads: list[Read] = []
         self.status: Status = "open"
         self.snapshot: str | None = None
@@ -68,9 +70,15 @@ class Request:
         """The commit depends on these values, which begin at the first element of the node."""
         self.reads.append(Read(uid, values))
 
-    def outcomes(self, parent: State, paths_from: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
-        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them
-        the parent"""
+    def outcomes(
+        self, parent: State, before: str, paths_from: Callable[[str], Iterable[Sequence[State]]]
+    ) -> Iterator[State]:
+        """The possible contents of the commit behind a parent, the snapshot `before`. paths_from: the tips that a session may have been rebased to since a
+        snapshot, the last of them the parent"""
+        if self.replayed is not None:
+            side = self.replayed(before)
+            yield from () if side is None else merged(by_path(side, parent), parent)
+            return
         if self.side is not None and self.began is not None:
             yield from outcomes(self.side, paths_from(self.began))
             return
@@ -99,6 +107,7 @@ class Ledger:
         self.resets: list[Reset] = []
         self.states: dict[str, State] = {}
         self.parents: dict[str, str] = {}
+        self.merges: dict[str, list[str]] = {}  # the snapshots that a commit merged
         self.tokens: dict[str, str] = {}  # snapshots by the tokens of their requests
         self.tags: dict[str, str] = {}  # those that were acknowledged
         self.collected = False  # True: objects that no ref leads to may be gone
@@ -129,7 +138,9 @@ class Ledger:
         parent = self.states[before]
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
         first = f"it was committed in spite of a conflict, and holds {found}"
-        for number, state in enumerate(request.outcomes(parent, lambda began: self._possible_tips(began, before))):
+        for number, state in enumerate(
+            request.outcomes(parent, before, lambda began: self._possible_tips(began, before))
+        ):
             deviation = difference(found, state)
             if deviation is None:
                 break
@@ -139,6 +150,7 @@ class Ledger:
         self._check_reads(request, commit, parent)
         assert token not in self.tokens, f"{token} was committed as {self.tokens[str(token)]}, and as {commit.id}"
         self.states[commit.id], self.parents[commit.id], self.tokens[str(token)] = state, before, commit.id
+        self.merges[commit.id] = commit.metadata.get("merged_snapshots", [])  # type: ignore[assignment]
 
     def _parent(self, commit: Commit) -> str | None:
         """The snapshot before a commit, also if it has expired since."""
@@ -171,6 +183,26 @@ class Ledger:
         for count in range(_MOST_REBASES + 1 if resets else 0):
             for tips in permutations(self.states.values(), count):
                 yield [*tips, self.states[parent]]
+
+    def common(self, one: str, other: str) -> str | None:
+        """The newest snapshot whose changes two snapshots have; None if there are several."""
+        both = self._ancestors(one) & self._ancestors(other)
+        newest = [at for at in both if not any(at in self._ancestors(later) for later in both - {at})]
+        return newest[0] if len(newest) == 1 else None
+
+    def find_line(self, tip: str) -> list[str]:
+        """A tip of the branch and the snapshots before it."""
+        self.state(tip)
+        return self._history(tip)
+
+    def _ancestors(self, snapshot: str) -> set[str]:
+        found, waiting = set[str](), [snapshot]
+        while waiting:
+            at = waiting.pop()
+            if at not in found:
+                found.add(at)
+                waiting += [self.parents.get(at, at), *self.merges.get(at, ())]
+        return found
 
     def _history(self, snapshot: str) -> list[str]:
         """A snapshot and those before it, the newest first."""

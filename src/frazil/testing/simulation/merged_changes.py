@@ -162,6 +162,48 @@ def _grew(was: Values, now: Values) -> bool:
     return now.shape[1:] == was.shape[1:] and len(now) > len(was)
 
 
+# --- merges, cherry-picks and reverts ----------------------------------------------------------------------------------------------------
+
+
+def side_between(old: State, new: State, maker: str, *, appends: bool) -> Side:
+    """The changes from one state to another. Growth counts as an append, except in a revert; new nodes are made again, with uids of `maker`."""
+    uids = frozenset(node.uid for node in old.values())
+    state = {
+        path: node if node.uid in uids else node._replace(uid=(f"{maker} again", number))
+        for number, (path, node) in enumerate(new.items())
+    }
+    return Side(old, state, uids if appends else frozenset())
+
+
+def by_path(side: Side, theirs: State) -> Side:
+    """A side whose nodes are those at the same paths of the other one (docs/design/083-merging.md), without new arrays that are there, too."""
+    side = _renamed(side, same_paths(side.base, theirs))
+    known = {node.uid for node in side.base.values()}
+
+    def is_there(path: str, node: Node) -> bool:
+        other = theirs.get(path)
+        if node.values is None or other is None or other.values is None or {node.uid, other.uid} & known:
+            return False
+        return (
+            node.values.dtype == other.values.dtype
+            and _same(node.values, other.values)
+            and node.attributes == other.attributes
+        )
+
+    return side._replace(state={path: node for path, node in side.state.items() if not is_there(path, node)})
+
+
+def same_paths(base: State, theirs: State) -> dict[Uid, Uid]:
+    """Nodes that the other side made again at their path, of the same kind and rank: their uids there."""
+    former, present = {node.uid for node in base.values()}, {node.uid for node in theirs.values()}
+    pairs = [(base[path], node) for path, node in theirs.items() if path in base and node.uid not in former]
+    return {was.uid: now.uid for was, now in pairs if was.uid not in present and _rank(was) == _rank(now)}
+
+
+def _rank(node: Node) -> int | None:
+    return None if node.values is None else node.values.ndim
+
+
 # --- answered conflicts ------------------------------------------------------------------------------------------------------------------
 
 

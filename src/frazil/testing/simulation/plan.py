@@ -52,6 +52,7 @@ TASKS: Final[Mapping[str, int]] = {  # tasks of clients, with their relative fre
     "collect": 0,  # two more clients collect garbage and expire snapshots, and hours pass
     "rescue": 1,  # points branches other than main, and tags, to snapshots that may be condemned, and commits to such branches
     "check": 0,  # collectors also verify and repair
+    "merge": 3,  # merges a snapshot, applies a commit, or reverts it
     "drift": 0,  # clocks jump by up to days, also that of the store, and late operations take up to days
 }
 _LATER: Final = (
@@ -61,6 +62,7 @@ _LATER: Final = (
     "rescue",
     "check",
     "drift",
+    "merge",
 )  # decided last, so that older seeds without them keep their meaning
 _OTHER_FORMAT: Final = 10  # one of this many seeds uses the second format
 _CLIENT_TASKS: Final = 5  # tasks of a client
@@ -112,7 +114,8 @@ def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()
     if not {"work", "run"} & set(tasks):
         tasks.append("work")
     later = Random(f"later {seed}")
-    tasks += [name for name in _LATER if later.random() < 0.4 and name not in without]
+    chosen_later = [name for name in _LATER if later.random() < 0.4 and name not in without]
+    tasks += [name for name in chosen_later for _ in range(max(TASKS[name], 1))]
     return Plan(
         seed,
         kind or chosen,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
+from frazil.errors import StoreError
 from frazil.formats.alpha.refs import branch_key
 
 
@@ -58,6 +60,19 @@ def test_log(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None
         "Repository initialized",
     ]
     assert lines[0].split()[1] == f"{commits[0].written_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_log_where_listings_are_denied(
+    repo: frazil.Repository, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise StoreError("access denied", errno=EACCES)
+
+    newest = repo.lookup_branch("main")
+    monkeypatch.setattr(frazil.Repository, "tags", property(denied))
+    assert output_of(["repo", "log", "sea.repo"], capfd).startswith(newest)
+    assert main(["repo", "log", "sea.repo", "--graph"]) == 1
+    assert "access denied" in capfd.readouterr().err
 
 
 def test_log_on_a_web_server_names_main_and_the_reference(

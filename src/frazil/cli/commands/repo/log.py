@@ -10,15 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import frazil
-from frazil.api.references import split_reference
 from frazil.base.record import Record
 from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
 from frazil.cli.output import print_json, print_text
-from frazil.errors import DataError, MetadataError, NotFoundError, one_line
+from frazil.errors import DataError, MetadataError, NotFoundError, StoreError, one_line
 from frazil.metadata.json_text import Json, as_json
-from frazil.stores.locations import resolve
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit
@@ -47,9 +45,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     repo, reference = open_reference(options.location)
     start = MAIN if reference is None else reference
-    if options.graph or _lists(options.location):
+    try:
         names = _names(repo, repo.tags, repo.branches)
-    else:  # names cannot be found on a web server
+    except StoreError:  # names cannot be found on a web server, and where a bucket denies listings
+        if options.graph:
+            raise
         names = _names(repo, [start], {MAIN, start})
     if options.graph:
         commits = _every_commit(repo, [*names, *([] if reference is None else [repo.lookup(reference)])])
@@ -69,11 +69,6 @@ def run(options: Namespace) -> None:
         return
     for key, commit in islice(found, options.number):
         print_text(_commit_text(key, commit, names.get(key, Names())))
-
-
-def _lists(location: str) -> bool:
-    named = split_reference(location)
-    return resolve(location if named is None else named.repository)[0].capabilities.listable
 
 
 def _names(repo: frazil.Repository, tags: Iterable[str], branches: Iterable[str]) -> dict[str, Names]:
