@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frazil import _kernel
-from frazil.array.io.result_memory import result_memory
+from frazil.array.io.read import result_memory
 
 MIB = 1024 * 1024
 

@@ -17,7 +17,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
-from frazil.array.io.result_memory import result_memory
+from frazil.array.io.read import result_memory
 from frazil.array.io.write import whole_versions
 from frazil.base.arrays import Columns, Values
 from frazil.indexing import SingleChunk
