@@ -31,8 +31,9 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
             and three[3].opname == "CALL"
         ):
             leaves.add(one.offset)
-            if at and instructions[at - 1].opname == "SWAP":  # beneath the value that the block returns
-                leaves.add(instructions[at - 1].offset)
+            while at and instructions[at - 1].opname in {"SWAP", "NOP"}:  # beneath the value that the block returns; after a loop
+                at -= 1
+                leaves.add(instructions[at].offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
             returns.add(one.offset)
     start = next((one.offset for one in instructions if one.opname == "RESUME"), 0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -107,22 +106,29 @@ class BoxBatch:
         self.part = part
         self.parts = parts
         self.chunk_count = _size(ranges)
+        # not functools.cached_property, which has one lock for all batches in Python 3.11
+        self._axes: tuple[BatchAxis, ...] | None = None
+        self._shards: list[Shards] | None = None
 
-    @cached_property
+    @property
     def axes(self) -> tuple[BatchAxis, ...]:
         """A BatchAxis for each dimension."""
-        return self._plan._columns(self._ranges)
+        if self._axes is None:
+            self._axes = self._plan._columns(self._ranges)
+        return self._axes
 
     def kernel_columns(self, rows: Columns | None) -> tuple[list[tuple[object, ...]], Columns | None]:
         """What the kernel's read_shards takes for these rows of `shards` (ascending; None: all): axes, rows."""
         axes = zip(self._plan.axes, self._ranges, strict=True)
         return [axis.kernel_columns(*of_axis) for axis, of_axis in axes], rows
 
-    @cached_property
+    @property
     def shards_along(self) -> list[Shards]:
         """For each dimension the coordinates of the shards touched, ascending."""
-        axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)
-        return [axis.shards(low, high, extent) for axis, (low, high), extent in axes]
+        if self._shards is None:
+            axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)
+            self._shards = [axis.shards(low, high, extent) for axis, (low, high), extent in axes]
+        return self._shards
 
     @property
     def shard_count(self) -> int:

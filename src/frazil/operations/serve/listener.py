@@ -229,9 +229,12 @@ class _Connection(BaseHTTPRequestHandler):
             return False
         connection, self.rfile = self.rfile, BytesIO(b"".join(lines))
         try:
-            return self.parse_request()
+            parsed = self.parse_request()
         finally:
             self.rfile = connection
+        if parsed and isinstance(self.headers, dict):  # newer versions of Python read no headers of HTTP/0.9
+            self.headers = self.MessageClass()
+        return parsed
 
     def _answer(self) -> None:
         assert isinstance(self.server, Listener)
