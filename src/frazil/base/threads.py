@@ -4,31 +4,37 @@ The pools of concurrent.futures raise RuntimeError then, and always when the mai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
 from typing import Final, ParamSpec, Self, TypeAlias, TypeVar
+from weakref import ref
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
 
-_IS_ALONE: Final = ContextVar("frazil alone", default=False)
+
+class Alone:
+    """In `with Alone()`, the calling thread does the work of all `Threads` itself: it holds a lock that this work may need."""
+
+    __slots__ = ("__weakref__", "_token")
+
+    def __enter__(self) -> None:
+        self._token = _alone.set(
+            ref(self)
+        )  # weakly: after an interrupt before the end of the block, it ends with its frame
+
+    def __exit__(self, *_: object) -> None:
+        _alone.reset(self._token)
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """In the block, the calling thread does the work of all `Threads` itself: it holds a lock that this work may need."""
-    token = _IS_ALONE.set(True)
-    try:
-        yield
-    finally:
-        _IS_ALONE.reset(token)
+_alone: Final = ContextVar[ref[Alone] | None]("frazil alone", default=None)
 
 
 class Threads:
@@ -40,8 +46,9 @@ class Threads:
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
         self._name = name
+        alone = _alone.get()
         # one for each thread that may still be started: callers in several threads each take another
-        self._free = [None] * (0 if _IS_ALONE.get() else count)
+        self._free = [None] * (count if alone is None or alone() is None else 0)
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
         self._working: list[Thread] = []

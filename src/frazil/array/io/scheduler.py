@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # threading's Lock, without the module
+from _thread import RLock, allocate_lock  # as in threading, without the module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
@@ -158,7 +158,7 @@ class _Run:
         self._begun = 0
         self._budget = Budget(limit)
         self._waiting: dict[int, _Begun] = {}
-        self._lock = allocate_lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._lock = RLock()  # an interrupt in the __enter__ of a Condition would leave it locked
         self._changed = threading.Condition(self._lock)
         self._ended = False
         self._errors: list[BaseException] = []

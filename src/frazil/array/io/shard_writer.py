@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from threading import Condition, Lock, get_ident
+from threading import Condition, RLock, get_ident
 from typing import Final, Self
 
 import numpy as np
@@ -71,7 +71,7 @@ class ShardWriter:
         self._encoded: EncodedChunks | None = None
         self._open, self._failed = False, False
         self._busy: set[int] = set()  # threads that are in an assignment
-        self._lock = Lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._lock = RLock()  # an interrupt in the __enter__ of a Condition would leave it locked
         self._idle = Condition(self._lock)
 
     @property

@@ -63,10 +63,10 @@ class Sides(Record):
             return False
         grid, rank = grid_of(mine.array.metadata), len(mine.array.metadata.shape)
         stored, others = (_storage(side, path, rank).stored(grid) for side in (self.ours, self.theirs))
-        return np.array_equal(stored, others) and bool(self._same_chunks(path, path, stored).all())
+        return np.array_equal(stored, others) and bool(self._same_chunks(path, path, stored, every=True).all())
 
-    def _same_chunks(self, path: str, their_path: str | None, chunks: Columns) -> Booleans:
-        """Which chunks of an array have equal bytes on both sides: bool[n]."""
+    def _same_chunks(self, path: str, their_path: str | None, chunks: Columns, *, every: bool = False) -> Booleans:
+        """Which chunks of an array have equal bytes on both sides: bool[n]. every: nothing is read after a chunk that differs"""
         assert their_path is not None, "both sides have the array"
         rank = chunks.shape[1]
         storages = _storage(self.ours, path, rank), _storage(self.theirs, their_path, rank)
@@ -79,10 +79,14 @@ class Sides(Record):
         rows, most = np.flatnonzero(is_read), self.ours.options.runtime.bytes_in_flight // len(storages)
         # of at most this many bytes, or one chunk, and in few files
         parts = plan_packs(np.maximum(mine.length[rows], most // OPEN_AT_ONCE), pack_bytes=most)
+        differs = bool((~same & ~is_read).any())
         for low, high in pairwise(parts.bounds.tolist()):
+            if every and differs:
+                break
             part = rows[low:high]
             views = [_values(*pair, part) for pair in zip(storages, located, strict=True)]
             same[part] = [one == another for one, another in zip(*views, strict=True)]
+            differs |= not same[part].all()
         return same
 
 

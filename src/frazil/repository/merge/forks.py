@@ -6,13 +6,15 @@ is merged."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
+from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError
+from frazil.formats.manifests import Octets
 from frazil.repository.merge.apply import apply
 from frazil.repository.merge.conflicts import conflict_error, find_conflicts
 from frazil.repository.merge.session_delta import fork_delta, parent_delta
 from frazil.repository.session.change_set import ChangeSet
+from frazil.repository.session.read_log import Reads
 from frazil.repository.session.transaction import Transaction
 
 
@@ -35,59 +37,79 @@ def fork_apart(parent: Transaction) -> Transaction:
         return forked
 
 
+class _Taken(Record):
+    """What a merge takes of a fork.
+
+    fork  a copy of it;  files: the chunk files that were the fork's alone;  reads: None if they are not recorded;  needs_check: of the fork"""
+
+    fork: Transaction
+    files: Octets
+    reads: Reads | None
+    needs_check: bool
+
+
 def merge_apart(parent: Transaction, forked: Transaction) -> None:
     """As merge, of a fork from fork_apart: its chunk files become the parent's. Files from forks of its own are left to garbage collection."""
-    with ExitStack() as locks:
-        _take_locks(locks, parent, [forked])
-        own = [*parent.changes.packs, forked.own_files()]
-        try:
-            merge(parent, [forked])
-        except ConflictError as error:
+    taken = _take(parent, forked)
+    try:
+        with parent.lock:
+            parent.whole_changes.wait()
+            packs = [*parent.changes.packs, taken.files]
+            _merge(parent, [taken])
+            parent.changes.packs = packs
+    except BaseException as error:
+        with forked.lock:
+            forked.changes.packs.append(taken.files)
+        if isinstance(error, ConflictError):
             error.hint = (
                 "another thread changed the same in this session meanwhile, and nothing was replaced: write again"
             )
-            raise
-        parent.changes.packs = own
+        raise
 
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Merges what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for anything but a fork of the present session."""
-    with ExitStack() as locks:
-        _take_locks(locks, parent, forks)
-        parent.require_writable()
-        target = parent.changes.copy()
-        for forked in forks:
-            begun = forked.changes.begun if forked.forked else None
-            if begun is None or not target.identity or begun.identity != target.identity:
-                raise InvalidInputError(
-                    f"{forked!r} is not a fork of this session as it is now",
-                    hint="merge forks before you commit, rebase or discard",
-                )
-            _merge_one(parent, target, forked)
-        for forked in forks:
-            parent.needs_check |= forked.needs_check
-            forked.changes.leave_files()
-            if forked.reads is not None and parent.reads is not None:
-                parent.reads.add(forked.reads.reads(parent.base.nodes))
-        target.leave_files()
-        parent.changes = target
-        parent.state += 1
-        parent.renewals += 1
-
-
-def _take_locks(locks: ExitStack, parent: Transaction, forks: Sequence[Transaction]) -> None:
-    """Takes the locks of sessions when no other thread is within a change of one. Holds no other while it waits, as a codec may use both in a change."""
-    while True:
-        for forked in forks:
-            with forked.lock:
-                forked.whole_changes.wait()
-        locks.enter_context(parent.lock)
+    taken = [_take(parent, forked) for forked in forks]
+    with parent.lock:
         parent.whole_changes.wait()
-        for forked in forks:
-            locks.enter_context(forked.lock)
-        if not any(forked.whole_changes.goes_on() for forked in forks):
-            return
-        locks.close()
+        _merge(parent, taken)
+
+
+def _take(parent: Transaction, forked: Transaction) -> _Taken:
+    """Takes the changes of a fork when no thread is within one. Two sessions are never locked at once, as a codec may use both within a change."""
+    _require_fork(parent, forked)
+    with forked.lock:
+        forked.whole_changes.wait()
+        files = forked.own_files()
+        forked.changes.leave_files()  # before the parent refers to them
+        reads = None if forked.reads is None else forked.reads.reads(forked.base.nodes)
+        return _Taken(forked.fork(forked.changes.copy()), files, reads, forked.needs_check)
+
+
+def _require_fork(parent: Transaction, forked: Transaction) -> None:
+    begun, identity = forked.changes.begun if forked.forked else None, parent.changes.identity
+    if begun is None or not identity or begun.identity != identity:
+        raise InvalidInputError(
+            f"{forked!r} is not a fork of this session as it is now",
+            hint="merge forks before you commit, rebase or discard",
+        )
+
+
+def _merge(parent: Transaction, forks: Sequence[_Taken]) -> None:
+    """Merges what was taken; the caller holds the parent's lock."""
+    parent.require_writable()
+    target = parent.changes.copy()
+    for taken in forks:
+        _require_fork(parent, taken.fork)
+        _merge_one(parent, target, taken.fork)
+    for taken in forks:
+        parent.needs_check |= taken.needs_check
+        if taken.reads is not None and parent.reads is not None:
+            parent.reads.add(taken.reads)
+    target.leave_files()
+    parent.changes = target
+    parent.state += 1
+    parent.renewals += 1
 
 
 def _merge_one(parent: Transaction, target: ChangeSet, fork: Transaction) -> None:

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from frazil.base import arrays
 from frazil.base.record import Record
-from frazil.base.threads import alone
+from frazil.base.threads import Alone
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
@@ -126,7 +126,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, b
     """Moves the session with its changes to the tip of the branch. by_path: a node that was removed and created again at its path, of the same kind and rank,
     counts as the same node, a chunk that was replaced and restored as unchanged, and equal changes of both sides are no conflict. Raises ConflictError, with
     `conflicts`, if a solver does not solve all, or its answers contradict each other; then nothing is changed."""
-    with transaction.lock, alone():
+    with transaction.lock, Alone():
         transaction.whole_changes.wait()
         transaction.require_writable()
         if transaction.tip is None:
@@ -153,7 +153,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies, *, b
                 return
         met = find_divergence(transaction, tip, by_path=by_path)
         conflicts, equal = met.conflicts, list[Conflict]()
-        if by_path:
+        if by_path and solver not in ("ours", "theirs"):  # these need not read chunks, which may be damaged
             conflicts, equal = Sides(transaction, _reader(transaction, met), met.ours, met.matching).split(conflicts)
         choices = solve(conflicts, solver)
         remaining, over = answered(met.ours, met.theirs, [*conflicts, *equal], [*choices, *_THEIRS * len(equal)])

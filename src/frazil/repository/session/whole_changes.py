@@ -2,7 +2,7 @@
 no other thread is within one.
 
 Codecs of users may read and write sessions within a change, also on threads that work for the one that began it: these count as that thread, and who is within a
-change of any session never waits for the changes of others. Changes are known by weak references, so that a thread that an interrupt stops anywhere keeps nobody
+change never waits for others that wait within one. Changes are known by weak references, so that a thread that an interrupt stops anywhere keeps nobody
 waiting for ever."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from weakref import ref
 
 _PATIENCE: Final = 0.5  # seconds until a thread that waits looks for threads that were interrupted
-_within: Final = ContextVar[int | None]("frazil change", default=None)  # the thread whose change this one is within
 
 
 class _Entry:
@@ -22,7 +21,19 @@ class _Entry:
     __slots__ = ("__weakref__", "thread")
 
     def __init__(self) -> None:
-        self.thread = _within.get() or get_ident()
+        outer = _outer()
+        self.thread: int = get_ident() if outer is None else outer.thread
+
+
+# of all sessions: those that wait within a change. Each thread adds and removes its own
+_waiting_within: Final[list[ref[_Entry]]] = []
+# the change that this code is within; weakly: after an interrupt before its end, it ends with its frame
+_within: Final = ContextVar[ref[_Entry] | None]("frazil change", default=None)
+
+
+def _outer() -> _Entry | None:
+    reference = _within.get()
+    return None if reference is None else reference()
 
 
 class WholeChanges:
@@ -37,7 +48,7 @@ class WholeChanges:
         """Begins a change, after those have ended that wait for all changes. at_once: the caller held the lock before, so that waiting would release it in the
         middle of what it does. A change within another one begins at once, too."""
         entry = _Entry()
-        if self._waiting and not at_once and _within.get() is None:
+        if self._waiting and not at_once and _outer() is None:
             while _threads(self._waiting):
                 self._ended.wait(_PATIENCE)
         self._inside.append(ref(entry))
@@ -49,21 +60,27 @@ class WholeChanges:
             self._ended.notify_all()
 
     def wait(self) -> None:
-        """Waits until no other thread is within a change, except those that wait, too. Then none begins one before the caller releases the lock."""
+        """Waits until no other thread is within a change. Then none begins one before the caller releases the lock."""
         if not self._inside:
             return
-        entry = _Entry()
-        self._waiting.append(ref(entry))
+        entry, is_within = _Entry(), _outer() is not None
+        self._waiting.append(reference := ref(entry))
+        if is_within:
+            _waiting_within.append(reference)
         try:
-            while self.goes_on():
+            while self._go_on():
                 self._ended.wait(_PATIENCE)
         finally:
             self._waiting = _without(self._waiting, entry)
+            if is_within:
+                _waiting_within.remove(reference)
             self._ended.notify_all()
 
-    def goes_on(self) -> bool:
-        """Whether another thread is within a change, and does not wait itself."""
-        return not _threads(self._inside) <= {_Entry().thread, *_threads(self._waiting)}
+    def _go_on(self) -> bool:
+        """Whether others are within a change. Who waits within a change does not count those who do so, too, in any session: all would wait for ever."""
+        return bool(
+            _threads(self._inside) - {_Entry().thread} - (set() if _outer() is None else _threads(_waiting_within))
+        )
 
 
 class _Session(Protocol):
@@ -84,7 +101,7 @@ class WholeChange:
         is_held = lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
         with lock:
             self._entry = self._session.whole_changes.begin(at_once=is_held)
-        self._token: Token[int | None] = _within.set(self._entry.thread)
+        self._token: Token[ref[_Entry] | None] = _within.set(ref(self._entry))
 
     def __exit__(self, *_: object) -> None:
         _within.reset(self._token)
@@ -94,7 +111,7 @@ class WholeChange:
 
 def _threads(entries: list[ref[_Entry]]) -> set[int]:
     """The threads whose entries have not ended."""
-    return {entry.thread for reference in entries if (entry := reference()) is not None}
+    return {entry.thread for reference in tuple(entries) if (entry := reference()) is not None}
 
 
 def _without(entries: list[ref[_Entry]], ended: _Entry) -> list[ref[_Entry]]:

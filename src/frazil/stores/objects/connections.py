@@ -40,7 +40,7 @@ class RequestThreads:
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
         self._tasks: Final[deque[tuple[Future[Any], Callable[[], Any]]]] = deque()
-        self._lock: Final = threading.Lock()  # an interrupt in the __enter__ of a Condition would leave it locked
+        self._lock: Final = threading.RLock()  # an interrupt in the __enter__ of a Condition would leave it locked
         self._changed: Final = threading.Condition(self._lock)
         self._alive: Final[set[threading.Thread]] = set()
         self._idle = 0
