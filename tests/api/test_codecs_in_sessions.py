@@ -132,21 +132,22 @@ def test_a_fork_that_uses_its_session_while_that_merges_it(
     assert array(session)[:rows, :columns].all()
 
 
-@pytest.mark.parametrize("slow", [False, True])
-def test_a_rebase_whose_codecs_read_the_session(slow: bool, in_codec: Callable[[Act], None]) -> None:
-    """It copies rows, and holds the lock of the session."""
+@pytest.mark.parametrize(("slow", "rows"), [(False, 7), (True, 7), (True, 70)])
+def test_a_rebase_whose_codecs_read_the_session(slow: bool, rows: int, in_codec: Callable[[Act], None]) -> None:
+    """It copies rows, 70 in several tasks, and holds the lock of the session."""
     store = MemoryStore()
     repo = repository(store)
     if slow:
-        repo = frazil.Repository.open(SlowStore(store, 0.0), registry=REGISTRY, runtime=Runtime(threads=2))
+        few = Runtime(threads=2, bytes_in_flight=64)
+        repo = frazil.Repository.open(SlowStore(store, 0.0), registry=REGISTRY, runtime=few)
     session = repo.writable_session()
-    array(session).append(np.ones((7, 4), "u1"))
+    array(session).append(np.ones((rows, 4), "u1"))
     with repo.transaction(message="others") as root:
         root["coded"].append([[9] * 4])  # type: ignore[union-attr]
     for _ in range(8):
         in_codec(lambda: read(session))
     assert ends(session.rebase, SECONDS)
-    assert array(session)[5:, 0].tolist() == [9] + [1] * 7
+    assert array(session)[5:, 0].tolist() == [9] + [1] * rows
 
 
 def test_two_threads_whose_codecs_fork_the_session(in_codec: Callable[[Act], None]) -> None:

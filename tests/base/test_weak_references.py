@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import gc
 import os
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import in_threads
+from tests.faults.interrupted_lines import Interrupts, first_times
 from tests.rules.syntax import nodes
 
-from frazil.base.weak_references import WeakValues, renew_after_fork
+from frazil.base.weak_references import Alone, WeakValues, is_alone, renew_after_fork
 
 SOURCES = Path(__file__).parent.parent / "src" / "frazil"
 CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod", "finalize", "__del__"}
@@ -102,3 +104,17 @@ def test_the_rule_finds_what_it_is_to_find(text: str) -> None:
 def test_no_code_runs_when_an_object_ends() -> None:
     """An interrupt in such code is lost."""
     assert {path.name: found for path in SOURCES.rglob("*.py") if (found := references(path.read_text("utf-8")))} == {}
+
+
+def test_an_interrupt_at_any_line_leaves_no_thread_alone() -> None:
+    def act() -> None:
+        with Alone():
+            assert is_alone()
+
+    whole = Interrupts()
+    assert whole.run(act)
+    for number in first_times(whole.seen):
+        Interrupts(number).run(act)
+        assert not is_alone(), whole.seen[number]
+    with Alone():
+        assert copy_context().run(is_alone)

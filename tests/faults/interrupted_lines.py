@@ -31,7 +31,10 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
             and three[3].opname == "CALL"
         ):
             leaves.add(one.offset)
-            while at and instructions[at - 1].opname in {"SWAP", "NOP"}:  # beneath the value that the block returns; after a loop
+            while at and instructions[at - 1].opname in {
+                "SWAP",
+                "NOP",
+            }:  # beneath the value that the block returns; after a loop
                 at -= 1
                 leaves.add(instructions[at].offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):

@@ -151,3 +151,22 @@ def test_interrupts_leave_no_open_folder(tmp_path: Path) -> None:
         assert not Interrupts(number).run(walk), whole.seen[number]
         assert open_files() <= files, whole.seen[number]
     walk()
+
+
+def test_interrupts_of_a_merge_of_forks_leave_no_session_locked() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="first") as root:
+        root.create_array("a", shape=(4,), chunks=(1,), dtype="i4")
+
+    def forked() -> list[frazil.Session]:
+        session = repo.writable_session()
+        return [session, session.fork(), session.fork()]
+
+    modules = {"forks.py", "contextlib.py", "threading.py", "whole_changes.py"}
+    whole, sessions = Interrupts(modules=modules), forked()
+    assert whole.run(lambda: sessions[0].merge(*sessions[1:]))
+    for number in first_times(whole.seen):
+        sessions = forked()
+        Interrupts(number, modules=modules).run(lambda every=sessions: every[0].merge(*every[1:]))  # type: ignore[misc]
+        for session in sessions:
+            assert ends(session.fork, 20), whole.seen[number]

@@ -7,34 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import Final, ParamSpec, Self, TypeAlias, TypeVar
-from weakref import ref
+from typing import ParamSpec, Self, TypeAlias, TypeVar
+
+from frazil.base.weak_references import is_alone
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
-
-
-class Alone:
-    """In `with Alone()`, the calling thread does the work of all `Threads` itself: it holds a lock that this work may need."""
-
-    __slots__ = ("__weakref__", "_token")
-
-    def __enter__(self) -> None:
-        self._token = _alone.set(
-            ref(self)
-        )  # weakly: after an interrupt before the end of the block, it ends with its frame
-
-    def __exit__(self, *_: object) -> None:
-        _alone.reset(self._token)
-
-
-_alone: Final = ContextVar[ref[Alone] | None]("frazil alone", default=None)
 
 
 class Threads:
@@ -46,9 +30,8 @@ class Threads:
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
         self._name = name
-        alone = _alone.get()
         # one for each thread that may still be started: callers in several threads each take another
-        self._free = [None] * (count if alone is None or alone() is None else 0)
+        self._free = [None] * (0 if is_alone() else count)
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
         self._working: list[Thread] = []

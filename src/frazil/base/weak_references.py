@@ -1,4 +1,4 @@
-"""Weak references without callbacks, and a registry of objects to reset in the child of a fork.
+"""Weak references without callbacks, a registry of objects to reset in the child of a fork, and the mark of a block whose thread works alone.
 
 Python runs the callback of a weak reference where the object ends. An exception that a signal handler raises there, such as KeyboardInterrupt, is printed and
 lost. The weak collections of the standard library have such callbacks, so the project uses none of them: references to dead objects are removed when a
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable
+from contextvars import ContextVar
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 from weakref import ref
@@ -72,3 +73,25 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+class Alone:
+    """In `with Alone()`, no thread is started for the work of the calling thread: it holds a lock that this work may need. The mark is a weak reference: after an
+    interrupt before the end of the block, it ends with its frame."""
+
+    __slots__ = ("__weakref__", "_token")
+
+    def __enter__(self) -> None:
+        self._token = _alone.set(ref(self))
+
+    def __exit__(self, *_: object) -> None:
+        _alone.reset(self._token)
+
+
+_alone: Final = ContextVar["ref[Alone] | None"]("frazil alone", default=None)
+
+
+def is_alone() -> bool:
+    """Whether this code runs within `with Alone()`."""
+    mark = _alone.get()
+    return mark is not None and mark() is not None

@@ -122,3 +122,12 @@ def test_populating_changes_no_byte(begin: int) -> None:
 def test_other_memory_is_refused(values: object) -> None:
     with pytest.raises(ValueError, match="values"):
         _kernel.populate(values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["S200000", "V200000", "U50000"])
+def test_one_element_of_any_size(dtype: str) -> None:
+    array = frazil.create_array({}, shape=(3,), chunks=(3,), dtype=dtype)
+    scalar = frazil.create_array({}, shape=(), dtype=dtype)
+    array[1] = scalar[()] = np.array(["1"], "S1").astype(dtype)[0]
+    for found in (scalar[()], array[1], array.vindex[1]):
+        assert np.asarray(found) == array[:][1]

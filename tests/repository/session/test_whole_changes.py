@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event, RLock, Thread
 
-from frazil.repository.session.whole_changes import WholeChange, WholeChanges
+from tests.faults.interrupted_lines import Interrupts, first_times
+
+from frazil.repository.session.whole_changes import WholeChange, WholeChanges, _outer
 
 
 class _Session:
@@ -122,3 +124,48 @@ def test_a_change_of_a_thread_that_holds_the_lock_does_not_release_it() -> None:
     waiter.join(60)
     changing.join(60)
     assert order == ["changed", "released", "waited"]
+
+
+def test_who_is_within_no_change_waits_also_for_changes_that_wait() -> None:
+    """Else a commit would take half of a change whose codec forks the session."""
+    session, begun, go_on = _Session(), Event(), Event()
+
+    def change() -> None:
+        with session.lock:
+            entries.append(session.whole_changes.begin(at_once=True))
+        begun.set()
+        assert go_on.wait(60)
+
+    def wait_within() -> None:
+        with WholeChange(session):
+            session.wait()
+
+    entries: list[object] = []
+    first = _in_thread(change)
+    assert begun.wait(60)
+    second = _in_thread(wait_within)
+    while not session.whole_changes._waiting:
+        pass
+    with session.lock:
+        session.whole_changes.end(entries.pop())  # type: ignore[arg-type]
+        assert session.whole_changes._go_on()
+    go_on.set()
+    for thread in (first, second):
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_an_interrupt_at_any_line_leaves_no_thread_within_a_change() -> None:
+    session = _Session()
+
+    def change() -> None:
+        with WholeChange(session):
+            pass
+
+    whole = Interrupts()
+    assert whole.run(change)
+    for number in first_times(whole.seen):
+        Interrupts(number).run(change)
+        assert _outer() is None, whole.seen[number]
+        with session.lock:
+            session.whole_changes.wait()

@@ -179,7 +179,7 @@ def result_memory(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Values
     """np.empty(shape, dtype), with its pages: a read of a megabyte is a sixth faster. Raises ValueError and MemoryError as NumPy does."""
     values = np.empty(shape, dtype)
     if values.nbytes in _FRESH_PAGES and not dtype.hasobject:
-        _kernel.populate(values.view(np.uint8))  # some data types have no buffers
+        _kernel.populate(values.reshape(-1).view(np.uint8))  # some data types have no buffers
     return values
 
 

@@ -16,6 +16,7 @@ from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import FREE_FILES, lacks_files, when_files_are_free
+from frazil.base.weak_references import is_alone
 from frazil.errors import StoreError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Scheduler:
     def __init__(self, runtime: Runtime, *, direct: bool) -> None:
         """direct: there are no requests (Capabilities.direct), so tasks run one after the other."""
         self._limit = runtime.bytes_in_flight
-        self._workers = 1 if direct else min(WORKERS, runtime.requests_in_flight)
+        self._workers = 1 if direct or is_alone() else min(WORKERS, runtime.requests_in_flight)
         self.task_bytes = min(self._limit if self._workers == 1 else max(self._limit // _TASKS, 1), _CALL_BYTES)
         self.kernel: AbstractContextManager[object] = _NO_LOCK if self._workers == 1 else allocate_lock()
 

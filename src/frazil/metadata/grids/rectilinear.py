@@ -173,11 +173,11 @@ class BoundedGrid(RectilinearGrid, excluded=("_starts", "largest", "shape")):
         return self if shape == self.shape else BoundedGrid(self.inner, shape)
 
     def grown(self, shape: tuple[int, ...]) -> BoundedGrid:
-        """Raises MetadataError if a chunk would have another length than before."""
+        """Raises MetadataError if a chunk would have another length than before, or may get one later: other handles know the old one."""
         for axis, (before, after, inner) in enumerate(zip(self.shape, shape, self.inner, strict=True)):
-            if before != after and min(before, after) % inner:
+            if after < before or (after > before and before % inner):
                 raise MetadataError(
-                    f"the last chunk along dimension {axis} would have another length, because this grid ends with the array",
+                    f"an array cannot change from {before} to {after} elements along dimension {axis}, because its last chunk ends with it",
                     path="shape",
                     hint="copy the data into an array with a regular grid: frazil.from_array(location, data=array, chunks=...)",
                 )

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from frazil.base import arrays
 from frazil.base.record import Record
-from frazil.base.threads import Alone
+from frazil.base.weak_references import Alone
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot

@@ -78,17 +78,22 @@ class RequestThreads:
             return self._tasks.popleft() if self._tasks and not self._alive else None
 
     def _work(self) -> None:
-        while (task := self._next()) is not None:
-            _run_task(*task)
-            del task
+        try:
+            while (task := self._next()) is not None:
+                _run_task(*task)
+                del task
+        finally:
+            self._alive.discard(threading.current_thread())  # also after a MemoryError
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """The next task; None, after which the thread ends, if none arrives within a second."""
         with self._lock:
             while not self._tasks:
                 self._idle += 1
-                notified = self._changed.wait(_IDLE_SECONDS)
-                self._idle -= 1
+                try:
+                    notified = self._changed.wait(_IDLE_SECONDS)
+                finally:
+                    self._idle -= 1
                 if not notified and not self._tasks:
                     self._alive.discard(threading.current_thread())
                     return None
