@@ -1,7 +1,7 @@
 """Interrupts wherever Python may raise them: at the start of each function, at each line, and after the last call of a function, also in the standard library.
 
-Not where Python handles no signal although its tracer reports an event: between the last instruction of a `with` block and the call of __exit__, and where a
-generator resumes."""
+Not where Python handles no signal although its tracer reports an event: between the last instruction of a `with` block and the call of __exit__, at the end of
+an `except` block, and where a generator resumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Act = Callable[[], object]
 
 @cache
 def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
-    """Offsets of instructions: the first RESUME, those that begin to leave a `with` block, and returns after a call."""
+    """Offsets of instructions: the first RESUME, those that begin to leave a `with` or `except` block, and returns after a call."""
     instructions = [one for one in dis.get_instructions(code) if one.opname not in {"CACHE", "PRECALL"}]
     leaves, returns = set(), set()
     for at, one in enumerate(instructions):
@@ -37,6 +37,8 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
             }:  # beneath the value that the block returns; after a loop
                 at -= 1
                 leaves.add(instructions[at].offset)
+        if one.opname == "POP_EXCEPT":  # an exception would stay the one that is handled
+            leaves.add(one.offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
             returns.add(one.offset)
     start = next((one.offset for one in instructions if one.opname == "RESUME"), 0)
