@@ -7,10 +7,11 @@ import sys
 import threading
 
 import pytest
-from tests.faults.interrupted_lines import ends
+from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.reference_cycles import is_freed
 
-from frazil.base.threads import Threads
+from frazil.base.threads import Threads, to_its_end
+from frazil.base.weak_references import Alone
 
 
 class Wrong(Exception):
@@ -193,3 +194,35 @@ def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: py
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     assert ends(work, 20)
     end.set()
+
+
+def test_work_goes_on_to_its_end_wherever_an_interrupt_comes() -> None:
+    """Or it never begins. Also within the standard library."""
+    begun, ended = list[int](), list[int]()
+
+    def work() -> int:
+        begun.append(1)
+        ended.append(1)
+        return 7
+
+    whole = Interrupts()
+    assert whole.run(lambda: to_its_end(work))
+    for number in first_times(whole.seen):
+        begun.clear()
+        ended.clear()
+        Interrupts(number).run(lambda: to_its_end(work))
+        assert begun == ended, whole.seen[number]
+    assert to_its_end(work) == 7
+
+
+def test_work_to_its_end_raises_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise KeyError(1)
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            to_its_end(fails)
+        with Alone(), pytest.raises(KeyError):
+            to_its_end(fails)
+        # the second time no thread can be started
+        monkeypatch.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError))

@@ -160,3 +160,12 @@ def test_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, name: str, e
     with pytest.raises(UnknownExtensionError) as caught:
         DEFAULT_REGISTRY.parse_codecs([Extension(name, {"mode": "reversible"} if name == "zfp" else None)])
     assert f"frazil[{extra}]" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32"])
+@pytest.mark.parametrize("codec", [Zfp(), NumcodecsZfpy(5)])
+def test_zfp_of_one_element(codec: Codec, dtype: str) -> None:
+    spec, value = chunk_spec(dtype, ()), np.array(5, dtype)
+    decoded = codec.decode(codec.encode(value, spec), spec)  # type: ignore[attr-defined]
+    assert isinstance(decoded, np.ndarray)
+    assert decoded == value

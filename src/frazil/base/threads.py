@@ -4,6 +4,7 @@ The pools of concurrent.futures raise RuntimeError then, and always when the mai
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # threading's Lock
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -114,11 +115,44 @@ class Threads:
 
 
 def to_its_end(work: Callable[[], Result]) -> Result:
-    """The result of `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended."""
-    if current_thread() is not main_thread():  # no other thread is interrupted
+    """The result of `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended, or at once if it had not begun.
+
+    Without Future and Condition: an interrupt within them would keep a lock that the other thread needs."""
+    if current_thread() is not main_thread() or is_alone():  # no other thread is interrupted
         return work()
-    with Threads(1, "frazil to its end") as threads:
-        return threads.submit(work).result()
+    unclaimed, results, errors, ended = [None], list[Result](), list[BaseException](), allocate_lock()
+    ended.acquire()
+
+    def run() -> None:
+        try:
+            unclaimed.pop()
+        except IndexError:  # an interrupt came first
+            return
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        ended.release()
+
+    thread = Thread(target=copy_context().run, args=(run,), name="frazil to its end", daemon=True)
+    try:
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads are available
+            run()
+        ended.acquire()
+    except BaseException:
+        with suppress(IndexError):
+            unclaimed.pop()
+            raise
+        while not results and not errors:
+            ended.acquire(timeout=1)
+        raise
+    if thread.ident is not None:
+        thread.join()
+    if errors:
+        raise errors.pop()
+    return results.pop()
 
 
 def _work(calls: Calls, working: list[Thread]) -> None:

@@ -197,7 +197,7 @@ def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
     centre = 1 << (bits - 1)
     numbers = np.clip(promoted >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
     promoted = numbers + centre if "uint" in dtype.name else numbers
-    return promoted.astype(dtype)
+    return np.asarray(promoted).astype(dtype)  # NumPy makes scalars of arrays of shape ()
 
 
 class NumcodecsZfpy(ArrayToBytes):
