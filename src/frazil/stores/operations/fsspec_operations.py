@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from inspect import iscoroutinefunction
 from typing import Any, Final, NoReturn
 
 from fsspec import AbstractFileSystem
@@ -195,7 +196,7 @@ class FileSystemOperations:
     def _map(self, name: str, calls: Sequence[tuple[object, ...]]) -> list[Any]:
         """The results of a method of the file system for each of the arguments, or its exceptions."""
         method = getattr(self.files, f"_{name}", None)
-        if not self.files.async_impl or not asyncio.iscoroutinefunction(method):
+        if not self.files.async_impl or not iscoroutinefunction(method):
             return [_answer(self.files, name, arguments) for arguments in calls]
 
         async def run() -> list[object]:
