@@ -12,6 +12,7 @@ from tests.faults.interrupted_lines import Interrupts, ends, first_times, open_f
 
 import frazil
 from frazil._kernel import Descriptor
+from frazil.api.forked import apart
 from frazil.array.io import shard_writer
 from frazil.stores import LocalStore, MemoryStore, Store, adapt
 from frazil.stores.keys.locks import Guard
@@ -170,3 +171,22 @@ def test_interrupts_of_a_merge_of_forks_leave_no_session_locked() -> None:
         Interrupts(number, modules=modules).run(lambda every=sessions: every[0].merge(*every[1:]))  # type: ignore[misc]
         for session in sessions:
             assert ends(session.fork, 20), whole.seen[number]
+
+
+def test_interrupts_where_a_fork_is_merged_remove_no_chunk_file() -> None:
+    """The fork is discarded after an interrupt, also after one that comes when the session has its changes."""
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="first") as root:
+        root.create_array("a", shape=(2, 2**21), chunks=(1, 2**21), dtype="u1", fill_value=1, codecs=["bytes"])
+
+    def write(session: frazil.Session) -> None:
+        with apart(session.store) as store:
+            frazil.open_array(store, "r+", path="a")[...] = 2  # large chunks have files of their own at once
+
+    modules = {"forks.py", "forked.py"}
+    whole = Interrupts(modules=modules)
+    assert whole.run(lambda: write(repo.writable_session()))
+    for number in first_times(whole.seen):
+        session = repo.writable_session()
+        Interrupts(number, modules=modules).run(lambda session=session: write(session))  # type: ignore[misc]
+        assert np.isin(session.root["a"][...], (1, 2)).all(), whole.seen[number]  # type: ignore[index]

@@ -186,8 +186,8 @@ def result_memory(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Values
 def _empty(
     shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = result_memory
 ) -> Values:
-    """Memory for a result, from result_memory or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is NumPy's
-    error."""
+    """Memory for a result, from result_memory or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is
+    NumPy's error."""
     try:
         return make(shape, dtype)
     except (ValueError, MemoryError) as error:

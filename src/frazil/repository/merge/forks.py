@@ -57,13 +57,10 @@ def merge_apart(parent: Transaction, forked: Transaction) -> None:
             packs = [*parent.changes.packs, taken.files]
             _merge(parent, [taken])
             parent.changes.packs = packs
-    except BaseException as error:
+    except ConflictError as error:
         with forked.lock:
-            forked.changes.packs.append(taken.files)
-        if isinstance(error, ConflictError):
-            error.hint = (
-                "another thread changed the same in this session meanwhile, and nothing was replaced: write again"
-            )
+            forked.changes.packs.append(taken.files)  # not after an interrupt: the parent may refer to them already
+        error.hint = "another thread changed the same in this session meanwhile, and nothing was replaced: write again"
         raise
 
 
