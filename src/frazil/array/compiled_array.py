@@ -31,22 +31,16 @@ else:
 
 
 class CompiledArray(Record):
-    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without
-    dimensions (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each
-    dimension."""
+    """Where chunks have several shapes, chain and counts are those of the largest length along each dimension.
 
-    codecs: tuple[Codec, ...]
+    inner_codecs  of a chunk; of an innermost chunk, where there are shards
+    counts        inner chunks in one chunk of the grid, along each dimension; None: there are no shards
+    fill          the fill value as an element, an array without dimensions (a scalar of S or U loses zeros at its end)"""
+
+    inner_codecs: tuple[Codec, ...]
     chain: Chain
     counts: tuple[int, ...] | None
     fill: Values
-
-    @property
-    def inner_codecs(self) -> tuple[Codec, ...]:
-        """The codecs of a chunk; of an innermost chunk, where there are shards."""
-        codecs = self.codecs
-        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
-            codecs = sharding.codecs
-        return codecs
 
 
 def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
@@ -72,6 +66,8 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
             hint="chunks of one shape can be read: give the grid the attribute chunk_shape, or derive it from RegularGrid",
         )
     counts = chain.inner_chunk_counts if chain.levels else None
+    while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
+        codecs = sharding.codecs
     return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 

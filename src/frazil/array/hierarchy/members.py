@@ -51,6 +51,9 @@ def member_paths(location: NodeLocation) -> list[str]:
 
 def children_of(location: NodeLocation) -> list[Candidate]:
     """The candidates for direct members in one listing; a document may be missing."""
-    return location.layout.children(
-        location.path, *location.store.list_dir(location.layout.documents_prefix(location.path))
-    )
+    layout, prefix = location.layout, location.layout.documents_prefix(location.path)
+    if layout.implicit_groups:
+        return layout.children(location.path, *location.store.list_dir(prefix))
+    # documents show what is a node, so folders need not be searched for keys
+    names = [prefix + name for name in location.store.list_names(prefix)]
+    return layout.children(location.path, [], [name for name in names if name[-1] == "/"])

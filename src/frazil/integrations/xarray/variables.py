@@ -58,7 +58,7 @@ def variable_of(
     Raises NotFoundError if the dimensions have no names, MetadataError for an invalid `_FillValue`."""
     dimensions = dimensions_of(array) if dimensions is None else dimensions
     metadata = array.metadata
-    attributes = decode_attributes(array.attrs.asdict())
+    attributes = decode_attributes(metadata.attributes)
     encoding = _encoding(array, dimensions, {} if entries is None else entries)
     if array.dtype.kind == "T":
         encoding["dtype"] = array.dtype  # without it xarray decodes StringDType as objects
