@@ -1,5 +1,7 @@
 //! Copies the boxes of chunks between chunks and a strided array, one chunk after the other on one thread.
 
+use std::cell::Cell;
+
 use crate::chunks::boxes::{Boxes, Run};
 use crate::chunks::copy::{Axis, Copier, Item};
 use crate::failures::Outcome;
@@ -60,7 +62,7 @@ pub struct BoxCopier<'a> {
     split: usize,
     key: Vec<(i64, i64)>, // count and step of each dimension from `split` on, for which `copier` was planned
     copier: Copier,
-    long: Copier,
+    long: Cell<Copier>,
     base: (isize, isize), // of the dimensions from `split` on
 }
 
@@ -69,7 +71,7 @@ impl<'a> BoxCopier<'a> {
         let mut copier = Copier::default();
         copier.plan([].into_iter(), strides.item);
         let (runs, key) = (Vec::with_capacity(strides.chunk.len()), Vec::with_capacity(strides.chunk.len()));
-        BoxCopier { boxes, strides, runs, split: 0, key, copier, long: Copier::default(), base: (0, 0) }
+        BoxCopier { boxes, strides, runs, split: 0, key, copier, long: Cell::default(), base: (0, 0) }
     }
 
     /// Selects a chunk whose box is not empty; at least `walked` dimensions are walked.
@@ -114,11 +116,6 @@ impl<'a> BoxCopier<'a> {
         }
     }
 
-    /// How many dimensions are walked for the selected box.
-    pub fn walked(&self) -> usize {
-        self.split
-    }
-
     /// Where the selected box begins in chunk and array, and its length, if its bytes are contiguous in both.
     pub fn one_row(&self) -> Option<(isize, isize, usize)> {
         if self.split > 0 {
@@ -127,21 +124,22 @@ impl<'a> BoxCopier<'a> {
         self.copier.one_row().map(|len| (self.base.0, self.base.1, len))
     }
 
-    /// Copies the selected box.
+    /// Copies the selected box, or one of the parts that `parts` gives for the same `walked`.
     ///
     /// # Safety
     /// `chunk` is the address at which the chunk begins (or would begin, if only the hull of the box is in memory) and `array` the first element of the array
-    /// with which the boxes were checked; the source may be read and the destination written at the elements of the box; they do not overlap.
-    pub unsafe fn copy(&mut self, chunk: *mut u8, array: *mut u8) {
-        if self.split == 0 {
+    /// with which the boxes were checked, both moved by the offsets of the part; the source may be read and the destination written at the elements of the box
+    /// or part; they do not overlap.
+    pub unsafe fn copy(&self, walked: usize, chunk: *mut u8, array: *mut u8) {
+        if self.split == walked {
             let (chunk, array) = (chunk.wrapping_offset(self.base.0), array.wrapping_offset(self.base.1));
             // SAFETY: the runs of a box are inside the chunk and inside the array (Boxes::new).
             return unsafe { self.strides.run(&self.copier, chunk, array) };
         }
         let (outer, last) = (self.split - 1, self.runs[self.split - 1]);
         let strides = self.strides;
-        let mut long = std::mem::take(&mut self.long);
-        let walked = self.walk(0, outer, self.base, &mut |(from_chunk, from_array)| {
+        let mut long = self.long.take();
+        let copied = self.walk(walked, outer, self.base, &mut |(from_chunk, from_array)| {
             for run in last {
                 let rest = if run[1] >= LONG_RUN {
                     let tail = (self.split..self.runs.len()).map(|dimension| strides.axis(dimension, &self.runs[dimension][0]));
@@ -160,22 +158,14 @@ impl<'a> BoxCopier<'a> {
             }
             Ok(())
         });
-        debug_assert!(walked.is_ok());
-        self.long = long;
+        debug_assert!(copied.is_ok());
+        self.long.set(long);
     }
 
-    /// Calls `visit` with the offsets (chunk, array) of each part of the box that is one copy, for `copy_part`.
-    pub fn parts(&self, visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {
-        self.walk(0, self.split, self.base, visit)
-    }
-
-    /// Copies one part.
-    ///
-    /// # Safety
-    /// As `copy`, with the addresses of the begin of the part.
-    pub unsafe fn copy_part(&self, chunk: *mut u8, array: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.strides.run(&self.copier, chunk, array) }
+    /// Calls `visit` with the offsets (chunk, array) of each part of the box with one index along each of the first `walked` dimensions, at most as many as in
+    /// `select`.
+    pub fn parts(&self, walked: usize, visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {
+        self.walk(0, walked, (0, 0), visit)
     }
 
     fn walk(&self, dimension: usize, end: usize, at: (isize, isize), visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {

@@ -118,7 +118,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         if !self.boxes.is_empty(inner_chunk) {
             local.fill.select(inner_chunk, 0);
             // SAFETY: all strides of this side are 0, so it is read at one element, the fill value; `out` as in `straight`.
-            unsafe { local.fill.copy(self.program.fill.as_ptr().cast_mut(), self.out.start()) };
+            unsafe { local.fill.copy(0, self.program.fill.as_ptr().cast_mut(), self.out.start()) };
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         };
         // SAFETY: `chunk` has the size of the whole chunk (checked), decoded at least in the hull of its box, or is that hull, from `start` on; `out` as in
         // `straight`.
-        unsafe { box_copier.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
+        unsafe { box_copier.copy(0, chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
         Ok(())
     }
 
@@ -156,12 +156,13 @@ impl<'a> Sink for &'a Chunks<'a> {
         let walked = self.slabs(inner_chunk).unwrap_or(0);
         local.chunk.select(inner_chunk, walked);
         let box_copier = &local.chunk;
-        let hull = self.boxes.hull(inner_chunk, box_copier.walked(), &self.program.strides, self.program.itemsize).1;
+        let hull = self.boxes.hull(inner_chunk, walked, &self.program.strides, self.program.itemsize).1;
         let bytes = worker.chunk.room(hull.len())?;
-        box_copier.parts(&mut |(chunk, array)| {
-            read(chunk as usize, bytes)?;
-            // SAFETY: `bytes` is the hull of this part, which begins with its first element; `out` as in `straight`.
-            unsafe { box_copier.copy_part(bytes.as_mut_ptr(), self.out.start().wrapping_offset(array)) };
+        box_copier.parts(walked, &mut |(chunk, array)| {
+            read(chunk as usize + hull.start, bytes)?;
+            let begin = bytes.as_mut_ptr().wrapping_sub(hull.start);
+            // SAFETY: `bytes` is the hull of this part; `out` as in `straight`.
+            unsafe { box_copier.copy(walked, begin, self.out.start().wrapping_offset(array)) };
             Ok(())
         })
     }

@@ -87,7 +87,7 @@ impl Gather for BoxGather<'_> {
         if !self.boxes.is_empty(inner_chunk) {
             debug_assert_eq!(chunk.len(), self.program.size);
             // SAFETY: `chunk` is a whole chunk of our own; the box is inside the source, which is lent for the call.
-            unsafe { box_copier.copy(chunk.as_mut_ptr(), self.source.start()) };
+            unsafe { box_copier.copy(0, chunk.as_mut_ptr(), self.source.start()) };
         }
     }
 }
