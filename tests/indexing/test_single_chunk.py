@@ -29,7 +29,10 @@ def test_agrees_with_the_general_way(axes: list[tuple[int, int]], listed: list[o
     if not isinstance(general, BoxSelection):
         return
     if single is None:
-        simple = all(type(item) is int or (isinstance(item, slice) and (item.step or 1) > 0) for item in listed)
+        simple = all(
+            type(item) is int or item is Ellipsis or (isinstance(item, slice) and (item.step or 1) > 0)
+            for item in listed
+        )
         assert not simple or box_plan(general, chunk).chunk_count != 1
         return
     assert single.shape == general.result_shape
@@ -47,6 +50,8 @@ def test_integers_of_numpy_and_the_ellipsis() -> None:
     assert single_chunk((np.uint8(4), slice(np.int64(4), 6)), (6, 6), (3, 2)) == expected
     assert single_chunk(np.array(4), (6,), (3,)) == SingleChunk((1,), (1,), (1,), (1,), ())
     assert single_chunk(..., (3, 2), (3, 2)) == SingleChunk((0, 0), (0, 0), (3, 2), (1, 1), (3, 2))
+    assert single_chunk((..., 3), (3, 2, 6), (3, 2, 3)) == SingleChunk((0, 0, 1), (0, 0, 0), (3, 2, 1), (1, 1, 1), (3, 2))
+    assert single_chunk((4, ...), (6,), (3,)) == single_chunk(4, (6,), (3,))
     assert single_chunk((), (), ()) == single_chunk(..., (), ()) == SingleChunk((), (), (), (), ())
 
 

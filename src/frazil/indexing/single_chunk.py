@@ -26,7 +26,11 @@ def single_chunk(selection: object, shape: tuple[int, ...], extents: tuple[int, 
     (extents None)."""
     if extents is None:
         return None
-    items: tuple[object, ...] = selection if type(selection) is tuple else () if selection is Ellipsis else (selection,)
+    items: tuple[object, ...] = selection if type(selection) is tuple else (selection,)
+    for at, item in enumerate(items):
+        if item is Ellipsis:
+            items = (*items[:at], *(_WHOLE,) * (len(shape) - len(items) + 1), *items[at + 1 :])
+            break
     missing = len(shape) - len(items)
     if missing:
         if missing < 0:
