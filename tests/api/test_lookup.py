@@ -14,8 +14,9 @@ from frazil.api.lookup import commits as ancestry
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.ids import encode_id
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.repository.alpha.branches import create_branch, create_tag, delete_branch
+from frazil.repository.alpha.branches import create_branch, delete_branch
 from frazil.repository.alpha.format import AlphaFormat as Files
+from frazil.repository.alpha.tags import create_tag
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 from tests.repository.archived_repositories import (

@@ -251,3 +251,22 @@ def test_a_column_over_two_shards_is_four_requests_and_two_rounds_then_two_and_o
         counting.clear(), store.clear()
         assert (array[:, 3] == data[:, 3]).all()
         assert (counting.count(), store.rounds) == (requests, rounds)
+
+
+def test_a_tag_is_created_without_reading_the_others() -> None:
+    store = repository()
+    repo = frazil.Repository.open(store)
+    first = next(iter(repo.history("main"))).id
+    repo.create_tag("t", "main")
+    with repo.transaction(message="more") as root:
+        root["x"][0] = 1
+    store.clear()
+    repo.create_tag("u", "main")
+    few = requests_of(store)
+    for number in range(20):
+        repo.create_tag(f"v{number}", "main")
+    store.clear()
+    repo.create_tag("w", "main")
+    assert requests_of(store) == few
+    repo.create_tag("old", first)  # the branch leads to it
+    assert not [request.key for request in store.requests if request.key.startswith("refs/tag.v")]

@@ -50,7 +50,9 @@ def test_integers_of_numpy_and_the_ellipsis() -> None:
     assert single_chunk((np.uint8(4), slice(np.int64(4), 6)), (6, 6), (3, 2)) == expected
     assert single_chunk(np.array(4), (6,), (3,)) == SingleChunk((1,), (1,), (1,), (1,), ())
     assert single_chunk(..., (3, 2), (3, 2)) == SingleChunk((0, 0), (0, 0), (3, 2), (1, 1), (3, 2))
-    assert single_chunk((..., 3), (3, 2, 6), (3, 2, 3)) == SingleChunk((0, 0, 1), (0, 0, 0), (3, 2, 1), (1, 1, 1), (3, 2))
+    assert single_chunk((..., 3), (3, 2, 6), (3, 2, 3)) == SingleChunk(
+        (0, 0, 1), (0, 0, 0), (3, 2, 1), (1, 1, 1), (3, 2)
+    )
     assert single_chunk((4, ...), (6,), (3,)) == single_chunk(4, (6,), (3,))
     assert single_chunk((), (), ()) == single_chunk(..., (), ()) == SingleChunk((), (), (), (), ())
 

@@ -278,6 +278,10 @@ class RepositoryFormat(Protocol):
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
 
+    def read_tags(self) -> dict[str, ObjectId | FrazilError]:
+        """The snapshot that each tag points to, by name, in order; for a tag that cannot be read, the error. The files are read in one batch. Raises
+        StoreError."""
+
     def unread_refs(self) -> list[UnreadRef]:
         """What is stored among the branches and tags, and is not read: foreign, or a branch or tag whose name was changed. Hidden files are skipped."""
 

@@ -23,6 +23,7 @@ from frazil.errors import (
     CommitUnknownError,
     ConflictError,
     FormatError,
+    FrazilError,
     InvalidInputError,
     NotFoundError,
     StoreError,
@@ -313,6 +314,9 @@ class MemoryFormat(AlphaSnapshots):
 
     def tags(self) -> list[str]:
         return sorted(self._state()[0].tags)
+
+    def read_tags(self) -> dict[str, ObjectId | FrazilError]:
+        return {name: decode_id(found) for name, found in sorted(self._state()[0].tags.items())}
 
     def tag(self, name: str) -> ObjectId | None:
         _check_name(name)

@@ -19,15 +19,14 @@ from frazil.formats.ids import encode_id
 from frazil.repository.alpha.branches import (
     create_branch,
     create_repository,
-    create_tag,
     delete_branch,
     open_tip,
     put_next,
-    read_tag,
     read_tip,
     reset_branch,
 )
 from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.tags import create_tag, read_tag
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Tip
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore

@@ -24,8 +24,9 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
-from frazil.repository.alpha.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
+from frazil.repository.alpha.branches import exists, list_branches, open_tip, put_next, read_tip
 from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.tags import create_tag, read_tag
 from frazil.repository.format import MAIN, Tip
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Page

@@ -36,20 +36,18 @@ from frazil.repository.alpha.branches import (
     check_commits,
     create_branch,
     create_repository,
-    create_tag,
     delete_branch,
     exists,
     list_branches,
-    list_tags,
     open_tip,
     put_next,
     read_first,
-    read_tag,
     read_tip,
     reset_branch,
     tip_after,
 )
 from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.tags import create_tag, list_tags, read_tag, read_tags
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
 from frazil.stores import LocalStore, MemoryStore, read_only
 from frazil.stores.wrappers import WrappedStore
@@ -68,6 +66,7 @@ def test_branches_and_tags_of_the_first_archive(prefix: str) -> None:
     assert read_tip(files, "my-branch") == Tip("my-branch", 2, of_text("0XEZMR4J7SJ5QBWAYBE0"))
     assert read_tag(files, "it works!") == of_text("QVY2RGJBE9DX8E525CA0")
     assert read_tag(files, "it also works!") == of_text("0XEZMR4J7SJ5QBWAYBE0")
+    assert read_tags(files) == {name: read_tag(files, name) for name in list_tags(files)}
     assert read_tag(files, "it") is None
     assert read_tip(files, "it") is None
     first = read_first(files, "main")
@@ -97,6 +96,7 @@ def test_both_spellings_are_read_and_the_one_that_is_there_is_written() -> None:
     assert list_branches(files) == ["a*b", MAIN]
     assert list_tags(files) == ["t~é"]
     assert read_tag(files, "t~é") == first.snapshot
+    assert read_tags(files) == {"t~é": first.snapshot}
     tip = open_tip(files, "a*b")
     assert (tip.sequence, tip.snapshot) == (2, first.snapshot)
     assert put_next(files, tip, first.snapshot)[0] == COMMITTED
@@ -397,6 +397,19 @@ def test_tags_are_never_moved() -> None:
 
 
 @pytest.mark.rule("I120")
+def test_tags_that_cannot_be_read_are_errors_among_the_others(tmp_path: Path) -> None:
+    files, first = created(LocalStore(tmp_path))
+    for name in ("a", "b", "c", "d"):
+        create_tag(files, name, first.snapshot)
+    (tmp_path / "refs/tag.b/ref.json").write_text("no JSON")
+    assert [name for name, found in read_tags(files).items() if isinstance(found, FormatError)] == ["b"]
+    (tmp_path / "refs/tag.c/ref.json").unlink()
+    (tmp_path / "refs/tag.c/ref.json").mkdir()
+    found = read_tags(files)
+    assert [name for name in found if isinstance(found[name], FormatError)] == ["b", "c"]
+    assert found["a"] == found["d"] == first.snapshot
+
+
 def test_foreign_folders_and_files_in_refs() -> None:
     files, _ = created()
     for key in ("refs/config", "refs/branch./ZZZZZZZZ.json", "refs/tag.empty/x.json", "refs/branch.none/ref.json", "refs/other/a", "refs/branch.%41/x",

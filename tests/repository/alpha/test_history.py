@@ -23,9 +23,10 @@ from frazil.api.lookup import commits as ancestry
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.repository.alpha.branches import open_tip, read_tag
+from frazil.repository.alpha.branches import open_tip
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.alpha.history import ancestor_at, common_ancestor, snapshot_file
+from frazil.repository.alpha.tags import read_tag
 from frazil.repository.maintenance.expired import record_expired
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.stores import MemoryStore

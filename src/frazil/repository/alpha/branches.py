@@ -1,4 +1,4 @@
-"""Branches and tags: the newest file of a branch, writing the next one, and the names of all (Icechunk specification, Reference Files).
+"""Branches: the newest file of a branch, writing the next one, and the names of all (Icechunk specification, Reference Files). Tags are in tags.py.
 
 Every change creates a file that does not exist yet. No file is changed or removed. reference_files.py reads and creates single files; names and the JSON in the
 files are in formats/alpha/refs.py."""
@@ -16,7 +16,6 @@ from frazil.base.retry import WRITES, attempts
 from frazil.errors import (
     AccessError,
     AlreadyExistsError,
-    CommitUnknownError,
     ConflictError,
     FormatError,
     InvalidInputError,
@@ -28,14 +27,12 @@ from frazil.formats.alpha.refs import (
     LAST_SEQUENCE,
     REFS,
     Ref,
-    RefKind,
     branch_file,
     branch_key,
     check_name,
     check_new_name,
     emit_ref,
     folder_of,
-    folders_of,
     next_sequence,
     parse_ref,
     parse_sequence,
@@ -47,14 +44,18 @@ from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_fir
 from frazil.repository.alpha.file_cache import OBJECTS, Files
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
+    already_exists,
+    create_named,
     create_reference,
     highest_number,
     newest_number,
+    read_first_of,
     read_reference,
+    unknown_change,
 )
-from frazil.repository.alpha.reference_names import checked_ref, is_refused, reference_names, refuse_blocked
+from frazil.repository.alpha.reference_names import checked_ref, ref_folders, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
+from frazil.repository.format import COMMITTED, MAIN, UNKNOWN, Answer, Tip
 from frazil.repository.replaced_files import files_alone, refuse_replaced
 from frazil.stores.transfer.content import read_values
 from frazil.stores.values import Columns
@@ -82,7 +83,7 @@ def read_tip(files: Files, branch: str, last: Tip | None = None) -> Tip | None:
         if same:
             return last if following is None else _latest(files, last, following)
     check_name("branch", branch)
-    found = [(folder, _newest(files, folder)) for folder in _folders(files, "branch", branch)]
+    found = [(folder, _newest(files, folder)) for folder in ref_folders(files, "branch", branch)]
     tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
     if not tips:
         refuse_blocked(files, [folder for folder, _ in found], lambda name: parse_sequence(name) is not None)
@@ -118,7 +119,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
 def former_tips(files: Files, branch: str) -> Iterator[Tip]:
     """As RepositoryFormat.former_tips: the contents of the branch files, from the highest number down. Missing numbers are skipped."""
     check_name("branch", branch)
-    usual, *others = _folders(files, "branch", branch)
+    usual, *others = ref_folders(files, "branch", branch)
     found = [(number, folder) for folder in (usual, *others) if (number := _newest(files, folder)) is not None]
     if not found:
         raise NotFoundError(f"there is no branch of this name: {branch!r}", key=files.key(REFS))
@@ -141,7 +142,7 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
 def read_first(files: Files, branch: str) -> Ref | None:
     """The content of branch file number 0, or None. Raises as read_tip."""
     check_name("branch", branch)
-    return _read_any(files, [folder + branch_file(0) for folder in _folders(files, "branch", branch)])[1]
+    return read_first_of(files.store, [folder + branch_file(0) for folder in ref_folders(files, "branch", branch)])[1]
 
 
 def _read_own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
@@ -192,31 +193,17 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
     ref = read_reference(files.store, key := folder + branch_file(sequence))
     if ref is None:
         raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
-    ref, usual = checked_ref(branch, ref, key), folder == _folders(files, "branch", branch)[0]
+    ref, usual = checked_ref(branch, ref, key), folder == ref_folders(files, "branch", branch)[0]
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
 
-def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
-    """The possible folders of a branch or tag; the usual one of this store first."""
-    return [files.key(folder) for folder in folders_of(kind, name, local=files.store.capabilities.local)]
-
-
 def _folder(files: Files, tip: Tip) -> str:
-    return tip.folder or _folders(files, "branch", tip.branch)[0]
+    return tip.folder or ref_folders(files, "branch", tip.branch)[0]
 
 
 def tip_key(files: Files, tip: Tip) -> str:
     """The key of the file of a tip."""
     return _folder(files, tip) + branch_file(tip.sequence)
-
-
-def _read_any(files: Files, keys: list[str]) -> tuple[str, Ref | None]:
-    """The first of some reference files that exists, and its key."""
-    for key in keys:
-        ref = read_reference(files.store, key)
-        if ref is not None:
-            return key, ref
-    return keys[0], None
 
 
 # --- the next file -----------------------------------------------------------------------------------------------------------------------
@@ -274,7 +261,7 @@ def put_next(
 
 def exists(files: Files) -> bool:
     """Whether there is a repository, that is, a branch `main`. Its files are not read. Raises FormatError if something else is in their place."""
-    folders = _folders(files, "branch", MAIN)
+    folders = ref_folders(files, "branch", MAIN)
     # the first file of a branch is never removed: if a look-up costs no request, it replaces the listing
     with suppress(AccessError), files_alone():
         if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
@@ -342,7 +329,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     if outcome == COMMITTED and tip is not None:
         return tip
     if outcome == UNKNOWN:
-        raise _unknown("the repository was created", files.key(branch_key(MAIN, 0)))
+        raise unknown_change("the repository was created", files.key(branch_key(MAIN, 0)))
     files.erase([snapshot_key(file)])  # nothing refers to it
     raise refusal
 
@@ -358,11 +345,11 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
     check_commits(files)
     tip = read_tip(files, name)
     if tip is not None and not tip.deleted:
-        raise _already_exists("branch", name, _folder(files, tip))
+        raise already_exists("branch", name, _folder(files, tip))
     files.read_snapshot(snapshot)  # from the store, as a cached one may be gone
     before = tip or Tip(name, -1, b"")
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
-    _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
+    create_named(files.store, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
     return created
 
 
@@ -416,7 +403,7 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
             tip = tip._replace(sequence=tip.sequence - 1)
         outcome, present = put_next(files, tip, snapshot or tip.snapshot, deleted=snapshot is None)
         if present is None or outcome == UNKNOWN:
-            raise _unknown(f"the branch {tip.branch!r} was changed", _folder(files, tip))
+            raise unknown_change(f"the branch {tip.branch!r} was changed", _folder(files, tip))
         if outcome == COMMITTED:
             return present
         if expect is not None:
@@ -431,70 +418,4 @@ def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
         f"the branch {tip.branch!r} has changed: it {now}, and {encode_id(expect)} was expected",
         key=_folder(files, tip) + branch_file(tip.sequence),
         hint="check what it is now, and try again",
-    )
-
-
-# --- tags --------------------------------------------------------------------------------------------------------------------------------
-
-
-def read_tag(files: Files, name: str) -> ObjectId | None:
-    """The snapshot that a tag points to, or None. Raises InvalidInputError for an invalid name of a tag, FormatError, StoreError."""
-    check_name("tag", name)
-    key, ref = _read_any(files, _tag_keys(files, name))
-    if ref is None:
-        refuse_blocked(files, _folders(files, "tag", name), "ref.json".__eq__)
-    elif ref.snapshot is None:
-        raise FormatError("a tag must point to a snapshot", key=key)
-    return None if ref is None else ref.snapshot
-
-
-def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
-    """Creates a tag, which never moves. Raises as create_branch."""
-    check_new_name("tag", name)
-    check_commits(files)
-    keys = _tag_keys(files, name)
-    if (files.store.sizes(keys) >= 0).any():
-        raise _already_exists("tag", name, keys[0])
-    files.read_snapshot(snapshot)
-    _create_named(files, "tag", name, keys[0], snapshot)
-
-
-def list_tags(files: Files) -> list[str]:
-    """The names of all tags, sorted. One whose file is invalid is included."""
-    keys = [(key, name) for name in reference_names(files, "tag") for key in _tag_keys(files, name)]
-    sizes = [-1] * len(keys)
-    with suppress(FormatError, AccessError), files_alone():  # else they are looked up one by one
-        sizes = files.store.sizes([key for key, _ in keys]).tolist()
-    found = [
-        name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or is_refused(read_tag, files, name)
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _tag_keys(files: Files, name: str) -> list[str]:
-    return [f"{folder}ref.json" for folder in _folders(files, "tag", name)]
-
-
-# --- branches and tags alike -------------------------------------------------------------------------------------------------------------
-
-
-def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
-    """Creates the file of a branch or tag. Concurrent calls may write the same content, so a file with this content counts as the caller's only if the answer
-    was lost."""
-    outcome, _ = create_reference(files.store, key, Ref(snapshot), unique=False)
-    if outcome == UNKNOWN:
-        raise _unknown(f"the {kind} {name!r} was created", key)
-    if outcome == TAKEN:
-        raise _already_exists(kind, name, key)
-
-
-def _already_exists(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
-    return AlreadyExistsError(f"there is a {kind} of this name already: {name!r}", key=key, hint="choose another name")
-
-
-def _unknown(change: str, key: str) -> CommitUnknownError:
-    return CommitUnknownError(
-        f"whether {change} is not known: the store's answer was lost, and the file cannot be read back",
-        key=key,
-        hint="check it when the store answers again; nothing was removed",
     )

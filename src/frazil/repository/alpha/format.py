@@ -16,7 +16,7 @@ from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
-from frazil.repository.alpha import branches, history, snapshot_references
+from frazil.repository.alpha import branches, history, snapshot_references, tags
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
 from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
 from frazil.repository.alpha.file_cache import Files
@@ -215,13 +215,16 @@ class AlphaFormat(AlphaSnapshots):
         return branches.list_branches(self, deleted=deleted)
 
     def tags(self) -> list[str]:
-        return branches.list_tags(self)
+        return tags.list_tags(self)
+
+    def read_tags(self) -> dict[str, ObjectId | FrazilError]:
+        return tags.read_tags(self)
 
     def unread_refs(self) -> list[UnreadRef]:
         return unread_refs(self)
 
     def tag(self, name: str) -> ObjectId | None:
-        return branches.read_tag(self, name)
+        return tags.read_tag(self, name)
 
     def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
         check_name("branch", name)
@@ -229,7 +232,7 @@ class AlphaFormat(AlphaSnapshots):
         return branches.create_branch(self, name, snapshot)
 
     def create_tag(self, name: str, snapshot: ObjectId) -> None:
-        branches.create_tag(self, name, snapshot)
+        tags.create_tag(self, name, snapshot)
 
     @property
     def deletes_tags(self) -> bool:

@@ -1,16 +1,16 @@
 """Single reference files: finding the newest in the folder of a branch, reading one, creating one if it does not exist.
 
-What they mean for a branch or a tag is in branches.py, their names and JSON in formats/alpha/refs.py."""
+What they mean for a branch or a tag is in branches.py and tags.py, their names and JSON in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.base.retry import Backoff, attempts
-from frazil.errors import FormatError, StoreError
+from frazil.errors import AlreadyExistsError, CommitUnknownError, FormatError, StoreError
 from frazil.formats.alpha.refs import (
     LAST_SEQUENCE,
     REFS,
@@ -22,6 +22,7 @@ from frazil.formats.alpha.refs import (
     parse_ref,
     parse_sequence,
 )
+from frazil.formats.ids import ObjectId
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.repository.replaced_files import files_alone, no_file
 from frazil.stores.store import Store
@@ -33,12 +34,16 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_BYTES",
     "REFS",
+    "already_exists",
     "check_free_key",
+    "create_named",
     "create_reference",
     "highest_number",
     "named_by",
     "newest_number",
+    "read_first_of",
     "read_reference",
+    "unknown_change",
 ]
 
 _PAGE: Final = 16  # keys of the first listing of a folder; the next listings are longer, if all of these are foreign
@@ -182,3 +187,34 @@ def _read_back(store: Store, key: str, ref: Ref, *, lost: bool) -> tuple[Outcome
             return None, None
         return (COMMITTED if present == ref else TAKEN), present
     return UNKNOWN, None
+
+
+def read_first_of(store: Store, keys: Sequence[str]) -> tuple[str, Ref | None]:
+    """The first of some reference files that exists, and its key. Raises as read_reference."""
+    for key in keys:
+        ref = read_reference(store, key)
+        if ref is not None:
+            return key, ref
+    return keys[0], None
+
+
+def create_named(store: Store, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
+    """Creates the first file of a branch or tag. Concurrent calls may write the same content, so a file with this content counts as the caller's only if the
+    answer was lost. Raises AlreadyExistsError, CommitUnknownError, and as create_reference."""
+    outcome, _ = create_reference(store, key, Ref(snapshot), unique=False)
+    if outcome == UNKNOWN:
+        raise unknown_change(f"the {kind} {name!r} was created", key)
+    if outcome == TAKEN:
+        raise already_exists(kind, name, key)
+
+
+def already_exists(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"there is a {kind} of this name already: {name!r}", key=key, hint="choose another name")
+
+
+def unknown_change(change: str, key: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"whether {change} is not known: the store's answer was lost, and the file cannot be read back",
+        key=key,
+        hint="check it when the store answers again; nothing was removed",
+    )

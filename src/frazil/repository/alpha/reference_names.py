@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from frazil.errors import AccessError, FormatError, InvalidInputError
-from frazil.formats.alpha.refs import REFS, Ref, RefKind, check_name, parse_folder, parse_sequence
+from frazil.formats.alpha.refs import REFS, Ref, RefKind, check_name, folders_of, parse_folder, parse_sequence
 from frazil.repository.alpha.alpha_library import GUARD
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, UnreadRef
@@ -22,6 +22,11 @@ def reference_names(files: Files, kind: RefKind) -> list[str]:
     """The sorted names of what may be a branch or a tag: a folder, or what is in the place of one. Foreign folders and invalid names are skipped."""
     names = map(_valid_folder, files.store.list_names(files.key(REFS)))
     return sorted({found[1] for found in names if found is not None and found[0] == kind})
+
+
+def ref_folders(files: Files, kind: RefKind, name: str) -> list[str]:
+    """The possible folders of a branch or tag; the usual one of this store first."""
+    return [files.key(folder) for folder in folders_of(kind, name, local=files.store.capabilities.local)]
 
 
 def _valid_folder(name: str) -> tuple[RefKind, str] | None:

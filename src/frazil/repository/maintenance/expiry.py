@@ -14,7 +14,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import MAIN, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join
-from frazil.repository.maintenance.reachable import heads, refuse_unread_refs
+from frazil.repository.maintenance.reachable import heads, refuse_unread_refs, tagged
 from frazil.repository.maintenance.report import Expired
 from frazil.repository.maintenance.tips import refuse_lost_tips
 
@@ -67,10 +67,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
             expired_branches.append(tip)
             history = history._replace(kept=0)
         histories.append(history)
-    for name in files.tags():
-        snapshot = files.tag(name)
-        if snapshot is None:
-            continue
+    for name, snapshot in tagged(files).items():
         history = _history(files, snapshot, before, policy.older_than, _ONE)
         if not policy.keep_tagged and _is_old(files, snapshot, policy.older_than):
             expired_tags.append((name, snapshot))

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
-from frazil.errors import FormatError, NotFoundError
+from frazil.errors import FormatError, FrazilError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE, Manifest
 from frazil.repository.format import Box, RepositoryFormat, Tip
@@ -63,12 +63,19 @@ def refuse_unread_refs(files: RepositoryFormat) -> None:
             )
 
 
-def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
+def tagged(files: RepositoryFormat) -> dict[str, ObjectId]:
+    """The snapshot that each tag points to, by name. Raises FormatError, StoreError."""
+    found = files.read_tags()
+    for target in found.values():
+        if isinstance(target, FrazilError):
+            raise target
+    return found  # type: ignore[return-value] # none is an error
+
+
+def roots(files: RepositoryFormat) -> list[ObjectId]:
     """The snapshots that refs and pins point to. Pins come first: a pin is only removed after its tag was created."""
-    found = _pinned(files) if pins else []
-    found += [tip.snapshot for tip in heads(files)]
-    tagged = [files.tag(name) for name in files.tags()]
-    return list(dict.fromkeys(found + [snapshot for snapshot in tagged if snapshot is not None]))
+    found = [*_pinned(files), *(tip.snapshot for tip in heads(files)), *tagged(files).values()]
+    return list(dict.fromkeys(found))
 
 
 class _Ancestry:
@@ -205,9 +212,15 @@ def _ignore_progress(stage: str, count: int) -> None:
 
 
 def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether a branch or a tag leads to a snapshot. Raises FormatError, StoreError."""
-    live, _ = _Ancestry(files, NO_MARKS, expired_ids(files)).live(roots(files, pins=False))
-    return bool(among(id_column([snapshot]), live)[0])
+    """Whether a branch or a tag leads to a snapshot. Reads no history if a branch points to it, and no tags if a branch leads to it. Raises FormatError,
+    StoreError."""
+    tips = [tip.snapshot for tip in heads(files)]
+    if snapshot in tips:
+        return True
+    wanted, ancestry = id_column([snapshot]), _Ancestry(files, NO_MARKS, expired_ids(files))
+    if among(wanted, ancestry.live(tips)[0])[0]:
+        return True
+    return bool(among(wanted, ancestry.live(list(tagged(files).values()))[0])[0])
 
 
 def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:

@@ -33,25 +33,26 @@ class ReachedSnapshot(Record):
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
     """The number of branches and tags, and the snapshots that the readable ones point to, with "branch NAME" or "tag NAME". Raises StoreError."""
-    branches, tags = files.branches(deleted=True), files.tags()
+    branches, tags = files.branches(deleted=True), files.read_tags()
     number = len(branches) + len(tags)
     tips: list[tuple[str, ObjectId]] = []
     known: dict[str, Tip] = {}
-    for ref, name in [(f"branch {name}", name) for name in branches] + [(f"tag {name}", name) for name in tags]:
+    for name in branches:
         try:
-            if ref.startswith("tag "):
-                snapshot = files.tag(name)
-            elif (tip := files.read_tip(name)) is None or tip.deleted:
+            if (tip := files.read_tip(name)) is None or tip.deleted:
                 number -= 1
                 continue
-            else:
-                known[name], snapshot = tip, tip.snapshot
-                _check_next(files, tip, found)
+            known[name] = tip
+            _check_next(files, tip, found)
         except UNREADABLE as error:
-            found.unreadable("ref", error, Subject(ref))
-            continue
-        if snapshot is not None:
-            tips.append((ref, snapshot))
+            found.unreadable("ref", error, Subject(f"branch {name}"))
+        else:
+            tips.append((f"branch {name}", tip.snapshot))
+    for name, target in tags.items():
+        if isinstance(target, FrazilError):
+            found.unreadable("ref", target, Subject(f"tag {name}"))
+        else:
+            tips.append((f"tag {name}", target))
     for unread in files.unread_refs():
         text = "it is not a branch or a tag: move it away"
         if unread.no_file:
