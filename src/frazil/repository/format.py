@@ -272,8 +272,11 @@ class RepositoryFormat(Protocol):
     def hold(self, tip: Tip) -> Answer:
         """As advance, to the snapshot that the tip already has. After COMMITTED and TAKEN, no other change that follows `tip` can happen."""
 
-    def branches(self, *, deleted: bool = False) -> list[str]:
-        """The names of all branches, sorted. deleted: also of deleted ones, so that no tip need be read."""
+    def branches(self) -> list[str]:
+        """The names of all branches that are not deleted, sorted."""
+
+    def read_branches(self) -> dict[str, Tip | FrazilError]:
+        """The newest tip of each branch, also of deleted ones, by name, in order; for a branch that cannot be read, the error. Raises StoreError."""
 
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""

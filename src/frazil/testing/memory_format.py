@@ -224,9 +224,14 @@ class MemoryFormat(AlphaSnapshots):
     def unread_refs(self) -> list[UnreadRef]:
         return []  # all refs are in one object
 
-    def branches(self, *, deleted: bool = False) -> list[str]:
+    def branches(self) -> list[str]:
         branches = self._state()[0].branches
-        return sorted(name for name, (_, snapshot) in branches.items() if deleted or snapshot is not None)
+        return sorted(name for name, (_, snapshot) in branches.items() if snapshot is not None)
+
+    def read_branches(self) -> dict[str, Tip | FrazilError]:
+        state = self._state()[0]
+        tips = [_tip(state, name) for name in sorted(state.branches)]
+        return {tip.branch: tip for tip in tips if tip is not None}
 
     def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
         _check_name(name)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.base.retry import WRITES, attempts
+from frazil.base.threads import Threads
 from frazil.errors import (
     AccessError,
     AlreadyExistsError,
     ConflictError,
     FormatError,
+    FrazilError,
     InvalidInputError,
     NotFoundError,
     ReadOnlyError,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
+_AT_ONCE: Final = 16  # branches that are read from a bucket
 _FORMER: Final = 64  # branch files that are read in one batch
 _LOST: Final = "if they belong to a repository, restore its refs/ from a copy; else choose another location"
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo` of Icechunk 2
@@ -381,17 +384,28 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
     return _moved(files, open_tip(files, name), None, expect)
 
 
-def list_branches(files: Files, *, deleted: bool = False) -> list[str]:
-    """The sorted names of all branches, of deleted ones only if `deleted`. One whose newest file is invalid is included: opening it reports what is wrong."""
+def read_branches(files: Files) -> dict[str, Tip | FrazilError]:
+    """As RepositoryFormat.read_branches. Finding and reading the newest file of a branch takes two requests, so in a bucket several branches are read at a
+    time."""
     names = reference_names(files, "branch")
 
-    def is_alive(name: str) -> bool:
-        with suppress(FormatError, AccessError):
-            tip = read_tip(files, name)
-            return tip is not None and not tip.deleted
-        return True
+    def read(name: str) -> Tip | FrazilError | None:
+        try:
+            return read_tip(files, name)
+        except (FormatError, NotFoundError, AccessError) as error:
+            return error
 
-    return names if deleted else list(filter(is_alive, names))
+    if files.store.capabilities.direct or len(names) == 1:
+        found = list(map(read, names))
+    else:
+        with Threads(min(len(names), _AT_ONCE), "frazil branches") as threads:
+            found = threads.map(read, names)
+    return {name: tip for name, tip in zip(names, found, strict=True) if tip is not None}
+
+
+def list_branches(files: Files) -> list[str]:
+    """The sorted names of all branches that are not deleted. One whose newest file is invalid is included: opening it reports what is wrong."""
+    return [name for name, tip in read_branches(files).items() if not (isinstance(tip, Tip) and tip.deleted)]
 
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:

@@ -211,8 +211,11 @@ class AlphaFormat(AlphaSnapshots):
     def hold(self, tip: Tip) -> Answer:
         return branches.put_next(self, tip, tip.snapshot)
 
-    def branches(self, *, deleted: bool = False) -> list[str]:
-        return branches.list_branches(self, deleted=deleted)
+    def branches(self) -> list[str]:
+        return branches.list_branches(self)
+
+    def read_branches(self) -> dict[str, Tip | FrazilError]:
+        return branches.read_branches(self)
 
     def tags(self) -> list[str]:
         return tags.list_tags(self)

@@ -5,14 +5,14 @@ A missing object is damage and ends marking with an error: a collection must not
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
 from frazil.errors import FormatError, FrazilError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE, Manifest
-from frazil.repository.format import Box, RepositoryFormat, Tip
+from frazil.repository.format import MAIN, Box, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
@@ -23,6 +23,7 @@ from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.manifest_parts import require_box
 
 Progress: TypeAlias = "Callable[[str, int], object]"
+T = TypeVar("T")
 
 _TRIES: Final = 4
 _SNAPSHOTS: Final = 64  # read in one batch
@@ -41,8 +42,7 @@ class Reachable(Record):
 
 def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
-    tips = [files.read_tip(name) for name in files.branches(deleted=True)]
-    return [tip for tip in tips if tip is not None and not tip.deleted]
+    return [tip for tip in _readable(files.read_branches()).values() if not tip.deleted]
 
 
 def refuse_unread_refs(files: RepositoryFormat) -> None:
@@ -65,11 +65,16 @@ def refuse_unread_refs(files: RepositoryFormat) -> None:
 
 def tagged(files: RepositoryFormat) -> dict[str, ObjectId]:
     """The snapshot that each tag points to, by name. Raises FormatError, StoreError."""
-    found = files.read_tags()
-    for target in found.values():
+    return _readable(files.read_tags())
+
+
+def _readable(refs: Mapping[str, T | FrazilError]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, target in refs.items():
         if isinstance(target, FrazilError):
             raise target
-    return found  # type: ignore[return-value] # none is an error
+        found[name] = target
+    return found
 
 
 def roots(files: RepositoryFormat) -> list[ObjectId]:
@@ -212,8 +217,11 @@ def _ignore_progress(stage: str, count: int) -> None:
 
 
 def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether a branch or a tag leads to a snapshot. Reads no history if a branch points to it, and no tags if a branch leads to it. Raises FormatError,
-    StoreError."""
+    """Whether a branch or a tag leads to a snapshot. Reads no other refs if `main` points to it, no history if another branch does, and no tags if a branch
+    leads to it. Raises FormatError, StoreError."""
+    main = files.read_tip(MAIN)
+    if main is not None and main.snapshot == snapshot and not main.deleted:
+        return True
     tips = [tip.snapshot for tip in heads(files)]
     if snapshot in tips:
         return True

@@ -33,20 +33,18 @@ class ReachedSnapshot(Record):
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
     """The number of branches and tags, and the snapshots that the readable ones point to, with "branch NAME" or "tag NAME". Raises StoreError."""
-    branches, tags = files.branches(deleted=True), files.read_tags()
+    branches, tags = files.read_branches(), files.read_tags()
     number = len(branches) + len(tags)
     tips: list[tuple[str, ObjectId]] = []
     known: dict[str, Tip] = {}
-    for name in branches:
-        try:
-            if (tip := files.read_tip(name)) is None or tip.deleted:
-                number -= 1
-                continue
+    for name, tip in branches.items():
+        if isinstance(tip, FrazilError):
+            found.unreadable("ref", tip, Subject(f"branch {name}"))
+        elif tip.deleted:
+            number -= 1
+        else:
             known[name] = tip
             _check_next(files, tip, found)
-        except UNREADABLE as error:
-            found.unreadable("ref", error, Subject(f"branch {name}"))
-        else:
             tips.append((f"branch {name}", tip.snapshot))
     for name, target in tags.items():
         if isinstance(target, FrazilError):

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from frazil.base.weak_references import Alone
+
 EPOCH: Final = 1_700_000_000_000_000_000  # nanoseconds since 1970; when every simulation begins
 _MOST_STEPS: Final = 50_000  # of one run; a normal run has some hundreds: more means an endless loop
 _GAP: Final = 1_000_000  # nanoseconds of simulated time from one step to the next
@@ -179,7 +181,8 @@ class Scheduler:
         self._of_thread[get_ident()] = task
         try:
             if task.client.death is None:
-                task.action()
+                with Alone():  # threads that it starts would not take turns
+                    task.action()
         except BaseException as error:
             if error is not task.client.death:
                 task.error = error
