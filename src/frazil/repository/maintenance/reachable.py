@@ -41,8 +41,13 @@ class Reachable(Record):
 
 def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
+    return [tip for tip in newest_tips(files) if not tip.deleted]
+
+
+def newest_tips(files: RepositoryFormat) -> list[Tip]:
+    """As heads, with those of deleted branches."""
     tips = [files.read_tip(name) for name in files.branches(deleted=True)]
-    return [tip for tip in tips if tip is not None and not tip.deleted]
+    return [tip for tip in tips if tip is not None]
 
 
 def refuse_unread_refs(files: RepositoryFormat) -> None:

@@ -23,6 +23,7 @@ from frazil.repository.maintenance.records import (
     read_records,
     write_record,
 )
+from frazil.repository.synced_tips import sync_tips
 
 COLUMNS: Final = ("snapshots", "numbers", "names")
 _END: Final = "\0"  # between two names: no branch has it
@@ -38,6 +39,9 @@ def record_tips(files: RepositoryFormat, lost: Sequence[Tip] | None = None) -> N
     tips = [*(tip._replace(folder="") for tip in now), *(lost or ())]
     if len(old) == 1 and recorded == tips:
         return
+    sync_tips(
+        files, [tip for tip in now if tip not in recorded]
+    )  # else a crash could lose a branch file, and not its record
     names = np.array([*map(ord, _END.join(tip.branch for tip in tips))], NUMBERS)
     numbers = np.array([tip.sequence for tip in tips], NUMBERS)
     columns = {"snapshots": id_column([tip.snapshot for tip in tips]), "numbers": numbers, "names": names}
