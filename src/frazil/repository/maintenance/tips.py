@@ -80,8 +80,10 @@ def _is_lost(files: RepositoryFormat, tip: Tip, now: Tip | None) -> bool:
             return False
     except FormatError:  # it is reported as damage, and ends collections
         return False
+    if now is None or now.deleted:  # a deletion after it leads nowhere, as intended
+        return now is None or now.sequence <= tip.sequence
     with suppress(FormatError, NotFoundError):
-        return now is None or all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
+        return all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
     return True
 
 
