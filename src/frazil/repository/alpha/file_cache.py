@@ -281,7 +281,7 @@ class Files:
 
 
 _HINTS: Final = {
-    "snapshots": "the id is one of another repository, or the snapshot has expired",
+    "snapshots": "the id is one of another repository, the snapshot has expired, or it is lost: verify shows whether a branch or tag leads to it",
     "manifests": f"{RESTORE}, or go back to a snapshot that does not need it",
     "attributes": f"{RESTORE}, or go back to a snapshot that does not need it",
 }

@@ -55,7 +55,7 @@ _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 _RESTORE: Final = (
     "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
-    "accept_loss=True collects once if the loss is accepted, and of a repair, so that later collections work"
+    "accept_loss=True accepts the loss: of a collection for this one, of a repair for all later ones"
 )
 
 

@@ -101,6 +101,6 @@ def _refuse(files: RepositoryFormat, lost: Sequence[Tip]) -> None:
     for tip in lost:
         raise FormatError(
             f"the branch {tip.branch!r} is damaged: {lost_text(tip)}",
-            key=files.key("refs/"),
+            key=files.tip_key(tip),
             hint="restore the file from a copy, or repair: a new branch then keeps the commit; nothing was removed",
         )
