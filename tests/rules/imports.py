@@ -51,6 +51,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
     "repository": (
         "format",
         "replaced_files",
+        "synced_tips",
         "virtual",
         "manifests",
         "maintenance",

@@ -183,9 +183,14 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
     if found is None:
         _refuse_expired(files, text)
         files.require()
-        hint = f"{_HINT}; repo.lookup finds those of branches and tags"
+        hint = _name_hint(files, text) if _is_whole(text) else f"{_HINT}; repo.lookup finds those of branches and tags"
         raise NotFoundError(f"there is no snapshot {text!r}", key=files.key("snapshots/"), hint=hint)
     return found
+
+
+def _is_whole(text: object) -> bool:
+    start = _id_start(text) if isinstance(text, str) else None
+    return start is not None and len(start) == ID_CHARACTERS
 
 
 def _id_start(text: str) -> str | None:
@@ -252,6 +257,8 @@ def tag_hint(files: RepositoryFormat, name: str) -> str | None:
 
 def _name_hint(files: RepositoryFormat, name: str) -> str:
     """As branch_hint, for a name that no branch, tag or snapshot has."""
+    if _is_whole(name):
+        return "the id is one of another repository, or the snapshot is lost: verify shows whether a branch or tag leads to it"
     try:
         return suggestion(name, [*files.tags(), *files.branches()]) or _HINT
     except FrazilError:

@@ -22,6 +22,7 @@ from frazil.repository.merge.solvers import Solver, check_solver, hint_for
 from frazil.repository.session.branches import Branches
 from frazil.repository.session.session_state import Options
 from frazil.repository.session.transaction import Transaction
+from frazil.repository.synced_tips import sync_tips
 
 if TYPE_CHECKING:
     from frazil.formats.json_values import Json
@@ -66,6 +67,7 @@ class Merging:
             other = lookup(self._files, name)
             ancestor, own = common_ancestor(self._files, other, tip.snapshot)
             if ancestor == other:
+                sync_tips(self._files, [tip])
                 return encode_id(tip.snapshot)
             if ancestor == tip.snapshot and message is None and metadata is None:
                 return self._move(tip, other)
@@ -194,6 +196,7 @@ class Merging:
                     self._refuse_merges(tip.branch, base, transaction.base_id)
                     base = transaction.base_id
                     if not session.has_changes and not is_merge:
+                        sync_tips(self._files, [transaction.tip or tip])
                         return encode_id(base)
                     transaction.needs_check = False  # the pin keeps what the session refers to
                     try:

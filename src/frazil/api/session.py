@@ -29,6 +29,7 @@ from frazil.repository.merge.solvers import Solver, check_solver, hint_for
 from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
+from frazil.repository.synced_tips import sync_tips
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore, shown_to_zarr
 
@@ -206,6 +207,8 @@ class Session:
                 if moved and rebase is not None:
                     self.rebase(rebase)
                 if moved and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
+                    if durable:
+                        sync_tips(transaction.files, [transaction.tip])
                     return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were chosen
                 snapshot = attempt_commit(
                     transaction,

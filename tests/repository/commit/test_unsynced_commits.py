@@ -287,3 +287,39 @@ def test_maintenance_syncs_the_objects_that_it_depends_on(name: str) -> None:
     assert disk.loose
     MAINTENANCE[name](repo)
     assert not disk.loose
+
+
+def test_maintenance_syncs_the_branches_that_other_processes_did_not() -> None:
+    """A crash lost the file of a commit, which a record of the tips named, or the deletion of a branch whose objects were removed."""
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    for change in ("collection", "expiry"):
+        with frazil.Repository.open(disk.unsynced()).transaction(message=change) as root:
+            root.attrs["n"] = change
+        MAINTENANCE[change](repo)
+        assert not any(key.startswith("refs/") for key in disk.loose)
+    repo.create_branch("other", "main")
+    with repo.transaction("other", message="removed") as root:
+        root.attrs["n"] = 3
+    frazil.Repository.open(disk.unsynced()).delete_branch("other")
+    assert repo.garbage_collect(now=True).removed["snapshots"]
+    assert not any(key.startswith("refs/") for key in disk.loose)
+
+
+@pytest.mark.parametrize("way", ["commit", "merge", "cherry_pick"])
+def test_a_commit_that_another_process_made_is_synced_before_it_is_named(way: str) -> None:
+    """Its id is the result where nothing else is left to be committed."""
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    repo.create_branch("other", "main")
+    with repo.transaction("other", message="the same") as root:
+        root.attrs["n"] = 2
+    frazil.Repository.open(disk.unsynced()).merge("other")
+    assert any(key.startswith("refs/") for key in disk.loose)
+    if way == "commit":
+        assert session.commit("mine", rebase="theirs") == repo.lookup("other")
+    else:
+        assert getattr(repo, way)("other") == repo.lookup("other")
+    assert not any(key.startswith("refs/") for key in disk.loose)

@@ -159,6 +159,7 @@ def test_usage_by_path(create: Create) -> None:
     assert [one.path for one in repo.usage("v1", "g/b")] == ["/g/b"]
     with pytest.raises(NotFoundError):
         repo.usage(path="no/such")
+    assert [(one.path, one.kind) for one in create(MemoryStore()).usage()] == [("/", "group")]
 
 
 @formats

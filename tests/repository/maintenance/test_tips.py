@@ -137,6 +137,26 @@ def test_changes_of_branches_are_no_losses() -> None:
     assert records(store, "tips") == [record]  # the branches have not changed
 
 
+@pytest.mark.parametrize("loses", ["before", "after"])
+def test_a_file_that_is_lost_of_a_branch_that_is_deleted(loses: str) -> None:
+    """The search for its commit in the history of a deletion, which has none, was an InvalidInputError. After the deletion of what was left of the branch the
+    lost commit is kept, after that of the whole branch nothing is lost."""
+    store = MemoryStore()
+    repo = seen(store)
+    name, lost = files_of(store, "dev")[0], repo.lookup("dev")
+    if loses == "after":
+        repo.delete_branch("dev")
+    store.erase(name)
+    repo = frazil.Repository.open(store)
+    if loses == "before":
+        repo.delete_branch("dev")
+        assert [(problem.kind, problem.ref) for problem in repo.verify().problems] == [("ref", "branch dev")]
+        assert repo.repair().created == {"dev-found": lost}
+    assert repo.verify().ok
+    repo.expire(older_than=timedelta(0))
+    repo.garbage_collect(now=True)
+
+
 def test_a_file_with_the_snapshot_of_the_one_before_is_no_loss() -> None:
     """As collections write it before they remove objects."""
     store = MemoryStore()

@@ -250,6 +250,24 @@ def test_chunks_that_cannot_be_decoded_are_named_once(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
+def test_a_damaged_chunk_in_a_manifest_that_older_snapshots_have(tmp_path: Path) -> None:
+    """Each repair replaced it by itself, from an older snapshot with the same bytes, and left it damaged."""
+    repo = frazil.Repository.create(tmp_path / "r", durable=False)
+    with repo.transaction(message="0") as root:
+        root.create_array("z", data=np.arange(1, 9), chunks=(4,), codecs=["bytes", "crc32c"], fill_value=5)
+    with repo.transaction(message="1") as root:
+        root["z"][0] = 1
+    value = np.arange(5, 9).tobytes()
+    for path in (tmp_path / "r/manifests").iterdir():
+        assert value in path.read_bytes()
+        path.write_bytes(path.read_bytes().replace(value, b"?" + value[1:]))
+    repo = frazil.Repository.open(tmp_path / "r")
+    done = repo.repair(decode=True, older=True, accept_loss=True)
+    assert [entry.chunks.tolist() for entry in done.lost if entry.chunks is not None] == [[[1]]]
+    assert repo.readonly_session().root["z"][...].tolist() == [1, 2, 3, 4, 5, 5, 5, 5]
+    assert not repo.repair(decode=True, older=True, accept_loss=True).commits
+
+
 class OddDisk(WrappedStore):
     """Its reads of snapshots end in a system error that may mean anything."""
 

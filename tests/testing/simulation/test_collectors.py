@@ -38,6 +38,11 @@ def test_clocks_that_jump() -> None:
     Simulation(800277).run()
 
 
+def test_a_collection_that_saw_a_commit_before_a_crash_lost_it() -> None:
+    """The branch file could not be synced, and its tip was recorded durably: later collections were refused."""
+    Simulation(2148).run()
+
+
 def no_hold(*_: object) -> int:
     return 0
 

@@ -83,6 +83,11 @@ def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
     Simulation(seed, without=["collect", "rescue", "drift", "merge"]).run()
 
 
+def test_a_cherry_pick_that_is_rebased() -> None:
+    """Arrays that the first tip had already were not made again, and changed before the commit: the model expected a conflict."""
+    Simulation(51497).run()
+
+
 def test_every_kind_of_request_is_made() -> None:
     """In both formats."""
     traces = ["\n".join(Simulation(seed).run().trace) for seed in KINDS]

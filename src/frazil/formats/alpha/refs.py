@@ -19,7 +19,7 @@ LAST_SEQUENCE: Final = 2**40 - 1
 _SUFFIX: Final = ".json"
 _LONGEST: Final = 255  # largest name of a file, in bytes
 _MOST_BYTES: Final = 2**16  # largest reference file; written ones have 35 bytes
-_BRANCH: Final = "Repository.repair, or `frazil repo repair`, makes a branch at its last complete snapshot; tips=True moves this one back"
+_BRANCH: Final = "Repository.repair, or `frazil repo repair`, makes a branch at its last complete snapshot, or moves this one back to it"
 _TAG: Final = "restore it from a copy, or remove it and create the tag again"
 # what the alpha library keeps unchanged in names on a local disk; each byte of other characters becomes "%" and two hexadecimal digits
 _PLAIN: Final = "".join([chr(code) for code in range(32, 127) if chr(code) not in '/\\{}^%`[]"<>~#|*?'])

@@ -11,15 +11,16 @@ from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
-from frazil.formats.alpha.refs import REFS, attributes_key, manifest_key, snapshot_key
+from frazil.formats.alpha.refs import REFS, attributes_key, branch_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.msgpack import RESTORE
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
+from frazil.repository.alpha.reference_files import read_reference
 from frazil.repository.alpha.snapshot_flags import has_freedoms
-from frazil.repository.format import NewFiles
+from frazil.repository.format import MAIN, NewFiles
 from frazil.repository.replaced_files import files_alone
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
@@ -128,11 +129,12 @@ class Files:
         return [self._decoded_snapshot(file, data) for file, data in zip(files, self._read(names), strict=True)]
 
     def _decoded_snapshot(self, file: ObjectId, data: bytes) -> SnapshotFile:
-        """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file."""
+        """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file, to which the first file
+        of `main` points."""
         key = self.key(snapshot_key(file))
         snapshot = decode_snapshot(data, key)
         own = snapshot.metadata.id
-        if own != file and (snapshot.total_parents or has_freedoms(snapshot)):
+        if own != file and (snapshot.total_parents or has_freedoms(snapshot) or not self._may_be_first(file)):
             raise FormatError(
                 f"a snapshot file has the content of another snapshot: it says that its id is {encode_id(own)}",
                 key=key,
@@ -141,6 +143,14 @@ class Files:
         if self._digests is not None:
             self._digests.add(file, snapshot, data)
         return snapshot
+
+    def _may_be_first(self, file: ObjectId) -> bool:
+        """Whether a snapshot file may be the first of the repository; also if the first file of `main` cannot be read."""
+        try:
+            ref = None if file == self.first else read_reference(self.store, self.key(branch_key(MAIN, 0)))
+        except FormatError:
+            return True
+        return ref is None or ref.snapshot in (None, file)
 
     def _cached_snapshot(self, name: str) -> SnapshotFile | None:
         last = self._last
@@ -271,7 +281,7 @@ class Files:
 
 
 _HINTS: Final = {
-    "snapshots": "the id is one of another repository, or the snapshot has expired",
+    "snapshots": "the id is one of another repository, the snapshot has expired, or it is lost: verify shows whether a branch or tag leads to it",
     "manifests": f"{RESTORE}, or go back to a snapshot that does not need it",
     "attributes": f"{RESTORE}, or go back to a snapshot that does not need it",
 }

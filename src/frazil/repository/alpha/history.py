@@ -180,7 +180,7 @@ def snapshot_file(files: Files, snapshot: ObjectId) -> ObjectId:
     raise NotFoundError(
         "there is no such snapshot",
         key=files.key(snapshot_key(snapshot)),
-        hint="the id is one of another repository, or the snapshot has expired",
+        hint="the id is one of another repository, the snapshot has expired, or it is lost: verify shows whether a branch or tag leads to it",
     )
 
 

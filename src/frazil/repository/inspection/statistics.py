@@ -171,8 +171,9 @@ def usage(
     for path, nbytes in bytes_by_path.items():
         if _is_below(path, below) and path not in found:
             found[path] = PathUsage(path, "gone", 0, 0, 0, nbytes)
-    if not found:
-        raise NotFoundError("no commit has a node of this path", path=below)
+    if not found and below != "/":
+        raise NotFoundError("no commit has a node of this path", path=below, hint="check the path")
+    found = found or {below: PathUsage(below, "group", 0, 0, 0, 0)}  # the root of a new repository
     _sum_up(found, below)
     return tuple(found[path] for path in sorted(found, key=lambda path: path.split("/"))), scan
 

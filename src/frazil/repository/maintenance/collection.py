@@ -33,10 +33,18 @@ from frazil.repository.maintenance.id_columns import NO_IDS, Ids, join, octets, 
 from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
-from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
+from frazil.repository.maintenance.reachable import (
+    Progress,
+    Reachable,
+    heads,
+    mark,
+    newest_tips,
+    refuse_unread_refs,
+)
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, refuse_later, write_record
 from frazil.repository.maintenance.report import Collected
 from frazil.repository.maintenance.tips import record_tips, refuse_lost_tips
+from frazil.repository.synced_tips import sync_tips
 from frazil.stores.keys.names import COPY_JOURNAL
 
 _HOLDS: Final = 64  # attempts per branch to take its next number before other writers
@@ -47,7 +55,7 @@ _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 _RESTORE: Final = (
     "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
-    "accept_loss=True collects once if the loss is accepted, and of a repair, so that later collections work"
+    "accept_loss=True accepts the loss: of a collection for this one, of a repair for all later ones"
 )
 
 
@@ -304,8 +312,10 @@ def _hold_branches(files: RepositoryFormat) -> int:
     """Takes the next number of every branch, with its present snapshot. Returns the number of branches. Raises StoreError if the outcome is unknown.
 
     For sessions that know their age, a commit with that number is enough. But sessions with a wrong clock only check if they see that their branch was held."""
-    tips = heads(files)
-    for first in tips:
+    tips = newest_tips(files)
+    sync_tips(files, [tip for tip in tips if tip.deleted])  # the others are synced with the next file
+    held = [tip for tip in tips if not tip.deleted]
+    for first in held:
         tip: Tip | None = first
         for _ in range(_HOLDS):
             if tip is None or tip.deleted:
@@ -320,7 +330,7 @@ def _hold_branches(files: RepositoryFormat) -> int:
             if outcome == COMMITTED:
                 break
             tip = files.read_tip(tip.branch)
-    return len(tips)
+    return len(held)
 
 
 def _remove(files: RepositoryFormat, doomed: IdsByKind, run: _Run, progress: Progress) -> None:

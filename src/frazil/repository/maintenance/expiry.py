@@ -17,6 +17,7 @@ from frazil.repository.maintenance.id_columns import id_column, id_list, join
 from frazil.repository.maintenance.reachable import heads, refuse_unread_refs, tagged
 from frazil.repository.maintenance.report import Expired
 from frazil.repository.maintenance.tips import refuse_lost_tips
+from frazil.repository.synced_tips import sync_tips
 
 
 class Policy(Record):
@@ -61,7 +62,10 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     before = set(id_list(expired_ids(files)))
     expired_branches, expired_tags = [], []
     histories: list[_History] = []
-    for tip in heads(files):
+    tips = heads(files)
+    if not dry_run:
+        sync_tips(files, tips)
+    for tip in tips:
         history = _history(files, tip.snapshot, before, policy.older_than, policy.keep_last)
         if policy.branches_too and tip.branch != MAIN and _is_old(files, tip.snapshot, policy.older_than):
             expired_branches.append(tip)

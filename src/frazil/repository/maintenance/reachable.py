@@ -42,7 +42,12 @@ class Reachable(Record):
 
 def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
-    return [tip for tip in _readable(files.read_branches()).values() if not tip.deleted]
+    return [tip for tip in newest_tips(files) if not tip.deleted]
+
+
+def newest_tips(files: RepositoryFormat) -> list[Tip]:
+    """As heads, with those of deleted branches."""
+    return list(_readable(files.read_branches()).values())
 
 
 def refuse_unread_refs(files: RepositoryFormat) -> None:

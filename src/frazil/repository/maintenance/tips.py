@@ -23,6 +23,7 @@ from frazil.repository.maintenance.records import (
     read_records,
     write_record,
 )
+from frazil.repository.synced_tips import sync_tips
 
 COLUMNS: Final = ("snapshots", "numbers", "names")
 _END: Final = "\0"  # between two names: no branch has it
@@ -38,6 +39,9 @@ def record_tips(files: RepositoryFormat, lost: Sequence[Tip] | None = None) -> N
     tips = [*(tip._replace(folder="") for tip in now), *(lost or ())]
     if len(old) == 1 and recorded == tips:
         return
+    sync_tips(
+        files, [tip for tip in now if tip not in recorded]
+    )  # else a crash could lose a branch file, and not its record
     names = np.array([*map(ord, _END.join(tip.branch for tip in tips))], NUMBERS)
     numbers = np.array([tip.sequence for tip in tips], NUMBERS)
     columns = {"snapshots": id_column([tip.snapshot for tip in tips]), "numbers": numbers, "names": names}
@@ -76,8 +80,10 @@ def _is_lost(files: RepositoryFormat, tip: Tip, now: Tip | None) -> bool:
             return False
     except FormatError:  # it is reported as damage, and ends collections
         return False
+    if now is None or now.deleted:  # a deletion after it leads nowhere, as intended
+        return now is None or now.sequence <= tip.sequence
     with suppress(FormatError, NotFoundError):
-        return now is None or all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
+        return all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
     return True
 
 
@@ -95,6 +101,6 @@ def _refuse(files: RepositoryFormat, lost: Sequence[Tip]) -> None:
     for tip in lost:
         raise FormatError(
             f"the branch {tip.branch!r} is damaged: {lost_text(tip)}",
-            key=files.key("refs/"),
+            key=files.tip_key(tip),
             hint="restore the file from a copy, or repair: a new branch then keeps the commit; nothing was removed",
         )

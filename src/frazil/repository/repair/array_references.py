@@ -18,6 +18,7 @@ from frazil.formats.manifests import NATIVE, Manifest, node_manifest, rows_of_ar
 from frazil.formats.nodes import ManifestReference, NodeSnapshot
 from frazil.repository.format import RepositoryFormat, Rules
 from frazil.repository.manifests.boxes import Extents, read_extents
+from frazil.repository.manifests.chunk_comparison import same_references
 from frazil.repository.manifests.coordinates import (
     ChunkIndex,
     among,
@@ -223,9 +224,7 @@ class _Building:
             decided[undecided] = True
             rows = at[undecided]
             of_file = (piece.rows.ids[rows] == bad.ids[undecided]).all(axis=1) & (bad.kinds[undecided] == NATIVE)
-            identical = of_file & (piece.rows.offsets[rows] == bad.offsets[undecided])
-            identical &= piece.rows.lengths[rows] == bad.lengths[undecided]
-            fits = piece.good[rows] & ~identical
+            fits = piece.good[rows] & ~same_references(piece.rows, rows, bad, undecided)
             if same:
                 fits &= of_file
             found_older = np.zeros(len(piece.chunks), np.bool_)

@@ -60,7 +60,8 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
         found.add("ref", text, Subject(unread.name), unread.key)
     with suppress(*UNREADABLE):  # a damaged record is reported with the other files of collections
         for tip in lost_tips(files, known):
-            found.add("ref", lost_text(tip), Subject(f"branch {tip.branch}", encode_id(tip.snapshot)))
+            subject = Subject(f"branch {tip.branch}", encode_id(tip.snapshot))
+            found.add("ref", lost_text(tip), subject, files.tip_key(tip))
     return number, tips
 
 

@@ -370,7 +370,7 @@ class Program:
         line = ledger.find_line(repo.lookup_branch("main"))
         beside = [snapshot for snapshot in ledger.states if snapshot not in line]  # which resets took from the branch
         snapshot = self.random.choice(beside[-3:] or list(ledger.states))
-        request = ledger.begin(Request(token))
+        request = ledger.begin(Request(token, line[0]))
         act = self.random.choice((repo.merge, repo.merge, repo.cherry_pick, repo.revert))
         parent, other = ledger.parents.get(snapshot, snapshot), ledger.states[snapshot]
 

@@ -17,7 +17,7 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.formats.ids import encode_id
 from frazil.testing.simulation.hierarchy import Act, State, acted, difference, read
-from frazil.testing.simulation.merged_changes import Side, by_path, merged, outcomes
+from frazil.testing.simulation.merged_changes import Side, outcomes, replayed_along
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
 
-_MOST_REBASES: Final = 2  # most tips that a session is rebased to before its last one, in a run with resets
+_MOST_REBASES: Final = (
+    2  # most tips that a session is rebased to before its last one, in a run with resets, and of a merge
+)
 
 
 class Read(Record):
@@ -41,7 +43,8 @@ class Request:
     """One set of changes that a client wants to commit, with all its tries.
 
     token   in the properties of the commit
-    began   the snapshot that the session began from, and `side` its changes since; None for a function that is run on any tip, whose changes are `acts`
+    began   the snapshot that the session or the merge began from, and `side` the changes of the session since; None for a function that is run on any tip, whose
+            changes are `acts`
     replayed  of a merge, a cherry-pick or a revert: the changes that it makes again behind a snapshot
     status  the result that the client got. After a try with an unknown outcome, "refused" of a later one does not mean that none happened"""
 
@@ -70,15 +73,9 @@ class Request:
         """The commit depends on these values, which begin at the first element of the node."""
         self.reads.append(Read(uid, values))
 
-    def outcomes(
-        self, parent: State, before: str, paths_from: Callable[[str], Iterable[Sequence[State]]]
-    ) -> Iterator[State]:
-        """The possible contents of the commit behind a parent, the snapshot `before`. paths_from: the tips that a session may have been rebased to since a
-        snapshot, the last of them the parent"""
-        if self.replayed is not None:
-            side = self.replayed(before)
-            yield from () if side is None else merged(by_path(side, parent), parent)
-            return
+    def outcomes(self, parent: State, paths_from: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
+        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them the
+        parent"""
         if self.side is not None and self.began is not None:
             yield from outcomes(self.side, paths_from(self.began))
             return
@@ -138,9 +135,7 @@ class Ledger:
         parent = self.states[before]
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
         first = f"it was committed in spite of a conflict, and holds {found}"
-        for number, state in enumerate(
-            request.outcomes(parent, before, lambda began: self._possible_tips(began, before))
-        ):
+        for number, state in enumerate(self._outcomes(request, before)):
             deviation = difference(found, state)
             if deviation is None:
                 break
@@ -167,6 +162,20 @@ class Ledger:
             assert now is not None and np.array_equal(now, observed.values), (
                 f"{commit.id} of {request.token} is serializable, and rests on {observed.values.tolist()}, which is {None if now is None else now.tolist()} before it"
             )
+
+    def _outcomes(self, request: Request, before: str) -> Iterator[State]:
+        """The possible contents of the commit of a request behind the snapshot `before`."""
+        if request.replayed is None:
+            yield from request.outcomes(self.states[before], lambda began: self._possible_tips(began, before))
+            return
+        # made behind an earlier tip, and then rebased: changes that this tip had already are not made again
+        line = self._history(before)
+        tips = line[1:] if request.began not in line else line[1 : line.index(request.began) + 1]
+        for count in range(_MOST_REBASES + 1):
+            for first, *others in ([*between, before] for between in combinations(reversed(tips), count)):
+                side = request.replayed(first)
+                if side is not None:
+                    yield from replayed_along(side, [self.states[tip] for tip in (first, *others)])
 
     def _possible_tips(self, began: str, parent: str) -> Iterator[list[State]]:
         """The tips that a session may have been rebased to since a snapshot, the last of them the parent of its commit."""

@@ -193,6 +193,16 @@ def by_path(side: Side, theirs: State) -> Side:
     return side._replace(state={path: node for path, node in side.state.items() if not is_there(path, node)})
 
 
+def replayed_along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
+    """The possible contents of a merge, a cherry-pick or a revert of these changes behind the first of some tips, which was then rebased to the others."""
+    own = by_path(side, tips[0])
+    for state in merged(own, tips[0]):
+        if tips[1:]:
+            yield from replayed_along(own._replace(base=tips[0], state=state), tips[1:])
+        else:
+            yield state
+
+
 def same_paths(base: State, theirs: State) -> dict[Uid, Uid]:
     """Nodes that the other side made again at their path, of the same kind and rank: their uids there."""
     former, present = {node.uid for node in base.values()}, {node.uid for node in theirs.values()}

@@ -251,6 +251,14 @@ class SimulatedStore(Store):
             ),
         )
 
+    def sync_values(self, keys: Sequence[str]) -> list[str]:
+        """As the port says. Other clients do not see it, so it is no point where they run."""
+        if self.client is not None and self.client.death is not None:
+            raise self.client.death
+        for key in keys:
+            self.world.medium.sync(key)
+        return []
+
     # --- faults ------------------------------------------------------------------------------------------------------------------------
 
     def _schedule_before(self, operation: str, names: Sequence[str]) -> None:

@@ -85,6 +85,14 @@ def test_unreadable_members_are_reported(workdir: Path, capfd: pytest.CaptureFix
     assert "of_nobody" in str(bad["reason"])
 
 
+def test_ls_of_a_repository_whose_tip_is_lost(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is no folder without a node."""
+    tip = frazil.Repository.open("sea.repo").lookup("main")
+    (workdir / "sea.repo/snapshots" / tip).unlink()
+    assert main(["ls", "sea.repo"]) == 1
+    assert "the snapshot is lost: verify shows" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("location", ["nowhere", "sea.repo@nothing", "sea.repo@v1/nothing"])
 def test_ls_of_a_missing_location(workdir: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
     assert main(["ls", location]) == 1

@@ -70,7 +70,10 @@ def test_log_where_listings_are_denied(
 
     newest = repo.lookup_branch("main")
     monkeypatch.setattr(frazil.Repository, "tags", property(denied))
-    assert output_of(["repo", "log", "sea.repo"], capfd).startswith(newest)
+    assert main(["repo", "log", "sea.repo"]) == 0
+    shown = capfd.readouterr()
+    assert shown.out.startswith(newest)
+    assert "other branches and tags are not shown: access denied" in shown.err
     assert main(["repo", "log", "sea.repo", "--graph"]) == 1
     assert "access denied" in capfd.readouterr().err
 
@@ -81,7 +84,9 @@ def test_log_on_a_web_server_names_main_and_the_reference(
     with web_server(Path()) as url:
         for reference, names in (("", "(main) "), ("@main", "(main) "), ("@dev", "(dev) "), ("@v1", "(tag v1) ")):
             lines = output_of(["repo", "log", f"sea.repo{reference}"], capfd).replace("(old, tag v1)", "(tag v1)")
-            log = output_of(["repo", "log", f"{url}/sea.repo{reference}"], capfd)
+            assert main(["repo", "log", f"{url}/sea.repo{reference}"]) == 0
+            log, warning = capfd.readouterr()
+            assert "other branches and tags are not shown" in warning
             assert log.splitlines()[0] == lines.splitlines()[0]
             assert names in log
             assert [line.split()[0] for line in log.splitlines()] == [line.split()[0] for line in lines.splitlines()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import print_result
@@ -42,6 +43,8 @@ def _entries(options: Namespace) -> Iterator[Entry]:
         store, prefix = resolve(options.location, options.path or "")
         if "@" in options.location or not store.capabilities.listable or store.is_empty(prefix):
             raise missing from None
+        if not store.is_empty(prefix + MAIN_FILES):  # a repository whose tip is lost
+            raise
         return entries_of_prefix(store, prefix, recursive=options.recursive, sizes=options.long)
     return entries_of_node(node, recursive=options.recursive, sizes=options.long)
 

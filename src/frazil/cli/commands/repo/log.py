@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -47,9 +48,11 @@ def run(options: Namespace) -> None:
     start = MAIN if reference is None else reference
     try:
         names = _names(repo, repo.tags, repo.branches)
-    except StoreError:  # names cannot be found on a web server, and where a bucket denies listings
+    except StoreError as error:
         if options.graph:
             raise
+        # as on a web server, and where a bucket denies listings
+        print(f"frazil: warning: other branches and tags are not shown: {one_line(str(error))}", file=sys.stderr)
         names = _names(repo, [start], {MAIN, start})
     if options.graph:
         commits = _every_commit(repo, [*names, *([] if reference is None else [repo.lookup(reference)])])
