@@ -7,7 +7,7 @@ from __future__ import annotations
 import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
@@ -17,6 +17,14 @@ class KernelRoot(Protocol):
 
     @property
     def fd(self) -> int: ...
+
+
+class FetchOptions(TypedDict, total=False):
+    """The named arguments of StorePort.fetch, for functions that pass them on."""
+
+    expect: Sequence[Version | None] | None
+    continue_from: Fetched | None
+    single_read: bool
 
 
 class StorePort(ABC):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from frazil.errors import ReadOnlyError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
@@ -32,16 +33,8 @@ class WrappedStore(Store):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        return self.inner.fetch(names, spans, **options)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

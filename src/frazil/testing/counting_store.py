@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from frazil.base.record import Record
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.testing.buffered_store import BufferedStore
@@ -46,21 +48,13 @@ class CountingStore(BufferedStore):
         """Resets the counts."""
         self.requests.clear()
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        fetched = super().fetch(names, spans, **options)
         buffers = fetched.sources.buffers
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
             self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
-        if continue_from is None:  # with continue_from the names were looked up before
+        if options.get("continue_from") is None:  # with it the names were looked up before
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
             ]

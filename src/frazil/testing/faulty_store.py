@@ -6,10 +6,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final, Literal
+from typing import Final, Literal, Unpack
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
 from frazil.testing.buffered_store import BufferedStore
@@ -77,17 +78,9 @@ class FaultyStore(BufferedStore):
     def __reduce__(self) -> tuple[object, ...]:
         return FaultyStore, (self.inner, self.plan)
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
         kind = self._begin("fetch", names)
-        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        fetched = super().fetch(names, spans, **options)
         if kind == "cut":
             short = [flat_buffer(body)[: len(body) // 2] for body in fetched.sources.buffers]
             return fetched._replace(sources=Sources(None, short))

@@ -17,12 +17,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import pairwise
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 
 from frazil.stores.keys.listing import first_level, page_of, with_details
 from frazil.stores.keys.names import is_prefix
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces, read_values
 from frazil.stores.values import (
@@ -166,22 +167,8 @@ class _OnChunks(_Over):
         path, coordinates = self._array(prefix[:-1])
         return [prefix, "/".join([path, "c", *coordinates, ""])] if coordinates else [prefix]
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        return self.inner.fetch(
-            [self._inner_key(name) for name in names],
-            spans,
-            expect=expect,
-            continue_from=continue_from,
-            single_read=single_read,
-        )
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        return self.inner.fetch([self._inner_key(name) for name in names], spans, **options)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

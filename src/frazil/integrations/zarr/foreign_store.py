@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
 
 import numpy as np
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -14,6 +14,7 @@ from zarr.core.common import concurrent_map
 from zarr.core.config import config
 
 from frazil.errors import StoreError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
@@ -58,16 +59,8 @@ class ForeignStore(Store):
             writable=not can.read_only, listable=False, erasable=can.supports_deletes, conditional=False
         )
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        """As in the port, without versions: `expect` is ignored."""
+    def fetch(self, names: Sequence[str], spans: Columns, **_: Unpack[FetchOptions]) -> Fetched:
+        """As in the port, without versions: the options are ignored."""
         requests = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
         spanless = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
         values = self._map(self._get, requests)
