@@ -14,6 +14,9 @@ import numpy as np
 
 from frazil.base.arrays import among
 from frazil.base.retry import READS, attempts, replaced
+from frazil.codecs import Bytes, ShardingIndexed
+from frazil.codecs.chain.compilation import compile_chain
+from frazil.codecs.codec import ChunkSpec
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.array_storage.shared_objects import NOT_FETCHED
@@ -22,7 +25,6 @@ from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
@@ -79,7 +81,9 @@ class ShardingStore(WrappedStore):
         if grid is not None and len(grid) != len(counts):
             raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
         try:
-            level = shard_level(counts)
+            # the index is at the end: offset and nbytes as little-endian uint64, without a checksum (Binary shard format)
+            sharding = ShardingIndexed([1] * len(counts), [Bytes()], [Bytes("little")])
+            level = compile_chain([sharding], ChunkSpec(counts, np.dtype(np.uint8), (), b"\0")).levels[0]
         except MetadataError as error:
             raise InvalidInputError(f"chunks_per_shard: {error.message}") from error
         self._keys: Final = ShardKeys(prefix, keys, counts, grid)
