@@ -367,6 +367,36 @@ class PlainChunks:
         return self.keys.encode_all(coords, self.prefix)
 
 
+class ScalarChunk(PlainChunks):
+    """The chunk of an array without dimensions, which may have either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`): the one that exists, or
+    the encoding's own if neither does. also: the other key"""
+
+    __slots__ = ("also",)
+
+    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, also: str, largest: int | None = None) -> None:
+        super().__init__(store, prefix, keys, largest)
+        self.also = prefix + also
+
+    def locate_one(self, coordinates: tuple[int, ...]) -> Located:
+        return super().locate_one(coordinates)._replace(names=(self._name(),))
+
+    def _names(self, coords: Columns) -> list[str]:
+        return [self._name()] * len(coords)
+
+    def _name(self) -> str:
+        own = self.keys.encode_one((), self.prefix)
+        sizes = self.store.sizes([own, self.also])
+        return self.also if sizes[0] < 0 <= sizes[1] else own
+
+
+def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int, largest: int | None = None) -> PlainChunks:
+    """The chunks of an array in a hierarchy of documents. largest: see PlainChunks."""
+    also = getattr(keys, "also", None) if not ndim else None
+    return (
+        PlainChunks(store, prefix, keys, largest) if also is None else ScalarChunk(store, prefix, keys, also, largest)
+    )
+
+
 def _bounded(spans: Columns, largest: int) -> Columns:
     """The spans, with those up to the end of their object limited (values.up_to)."""
     bounded = spans.copy()
