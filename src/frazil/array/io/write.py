@@ -466,7 +466,7 @@ def encode(
     """Encodes chunks into buffers of `blobs`: int64[n, 3], the rows of their bytes, length -1 for a chunk that is all fill value.
 
     old: rows in `blobs` of the old chunks of which a part is kept (MISSING: there is none), or None."""
-    before, inner_chunk = None if old is None else (blobs.files, blobs.buffers, old), access.chain.inner_chunk
+    before, inner_chunk = None if old is None else (*blobs.sources, old), access.chain.inner_chunk
     with source.kernel:
         mark = 0 if inner_chunk.heap is None else inner_chunk.heap.mark()
         encoded = encode_chunks(
