@@ -162,9 +162,8 @@ def _tasks(
                 confirmed = False
 
 
-def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[int]:
+def _write_shards(access: Access, source: Source, part: Part, rows: Columns) -> Iterator[int]:
     """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
-    assert rows is not None
     first = rows[:1]
     if access.chain.levels:
         check_index_memory(access, len(rows), lambda: access.key(part.batch.shards[first]))
