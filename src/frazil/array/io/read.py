@@ -353,10 +353,7 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
     objects = StoredObjects(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
-    if len(slots) == 1:
-        stacked = slots[0][0].tables[slots[0][1]][None]
-    else:
-        stacked = np.stack([tables.tables[row] for tables, row in slots])
+    stacked = np.stack([tables.tables[row] for tables, row in slots])
     first = first_step(access, chunks, Shards(objects, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
     return Found(rows, names, located, chunks, first, expect, None)
 
