@@ -8,7 +8,7 @@ from typing import Unpack
 from frazil.base.record import Record
 from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version, Versions
 from frazil.testing.buffered_store import BufferedStore
 
 
@@ -60,9 +60,7 @@ class CountingStore(BufferedStore):
             ]
         return fetched
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         self._count_written("put", names, pieces)
         return super().put_many(names, pieces, expect)
 
@@ -72,7 +70,7 @@ class CountingStore(BufferedStore):
             nbytes = int(pieces.rows[offsets[i] : offsets[i + 1], 2].sum())
             self.requests.append(Request(operation, name, 0, nbytes, nbytes))
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         self.requests += [Request("erase", name) for name in names]
         return super().erase_many(names, expect)
 

@@ -12,7 +12,7 @@ from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, Versions, flat_buffer
 from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
@@ -86,17 +86,15 @@ class FaultyStore(BufferedStore):
             return fetched._replace(sources=Sources(None, short))
         return fetched
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         return self._written(super().put_many, names, pieces, expect)
 
     def _written(
         self,
-        write: Callable[[Sequence[str], Pieces, Sequence[Version | None]], list[Version | Changed]],
+        write: Callable[[Sequence[str], Pieces, Versions], list[Version | Changed]],
         names: Sequence[str],
         pieces: Pieces,
-        expect: Sequence[Version | None],
+        expect: Versions,
     ) -> list[Version | Changed]:
         kind = self._begin("put_many", names)
         done = len(names) // 2 if kind == "cut" else len(names)
@@ -104,7 +102,7 @@ class FaultyStore(BufferedStore):
         self._end("put_many", kind, names[done:] or names)
         return answers
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         kind = self._begin("erase_many", names)
         done = len(names) // 2 if kind == "cut" else len(names)
         answers = super().erase_many(names[:done], expect[:done])

@@ -12,7 +12,7 @@ from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version, Versions
 from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put", "erase", "list"]
@@ -83,13 +83,11 @@ class SlowStore(BufferedStore):
         with self._call("fetch", len(spans) + lookups):
             return super().fetch(names, spans, **options)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         with self._call("put", len(names)):
             return super().put_many(names, pieces, expect)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         with self._call("erase", len(names)):
             return super().erase_many(names, expect)
 

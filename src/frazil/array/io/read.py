@@ -50,7 +50,7 @@ from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import Fetched, Sources, Version, whole_spans
+from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
     from frazil.array.io import selection_parts
@@ -89,7 +89,7 @@ class Found(Record):
     located: Located
     chunks: Chunks
     first: Step
-    expect: Sequence[Version | None]
+    expect: Versions
     fetched: Fetched | None
 
 
@@ -399,7 +399,7 @@ def _read_inner_chunks(
     chunks: Chunks,
     located: Located,
     first: Step,
-    expect: Sequence[Version | None],
+    expect: Versions,
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located.key, first)
@@ -421,7 +421,7 @@ def decode(
     target: Target,
     sources: Sources,
     rows: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     chunks: Chunks,
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of chunks, int64[n, 3], into the target; returns the failures. expect: versions of the files."""

@@ -68,6 +68,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     pieces_of,
     whole_spans,
 )
@@ -200,7 +201,7 @@ def _run_attempt(attempt: Attempt) -> list[int]:
 
 def _attempt(access: Access, part: Part, rows: Columns, source: Source) -> Attempt:
     with _confirming(access, source) as confirmed:
-        expect: Sequence[Version | None] | None = None
+        expect: Versions | None = None
         if part.shape is not None:
             expect = whole_versions(access, access.storage.locate(part.batch.shards[rows]), part.shape)
         elif part.whole:
@@ -242,7 +243,7 @@ def _publish_chunks(
     access: Access,
     batch: Batch,
     rows: Columns,
-    versions: Sequence[Version | None] | None,
+    versions: Versions | None,
     source: Source,
     *,
     keep_fill: bool = False,
@@ -281,9 +282,7 @@ def _publish_chunks(
     return changed
 
 
-def _publish_shards(
-    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None], source: Source
-) -> Attempt:
+def _publish_shards(access: Access, batch: Batch, rows: Columns, expect: Versions, source: Source) -> Attempt:
     """Publishes shards that are written whole, as _publish_chunks."""
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
@@ -371,7 +370,7 @@ def _replace_shards(
     rows: Columns,
     key_of: KeyOf,
     shards: Shards,
-    expect: Sequence[Version | None],
+    expect: Versions,
     source: Source,
 ) -> Attempt:
     chunks, (steps, spans) = _walk_to(access, batch, rows, key_of, shards)
@@ -418,13 +417,13 @@ def _encode_inner(
     return Call(access, steps, chunks, key_of, blobs, order), values, kept
 
 
-def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
+def expected(versions: Versions, status: Sequence[int]) -> list[Version | None]:
     """The versions that a replacement of fetched objects expects."""
     return [ABSENT if state == ABSENT_KEY else version for version, state in zip(versions, status, strict=True)]
 
 
 def replace(
-    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Sequence[Version | None]
+    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Versions
 ) -> list[int]:
     """Publishes the objects `stored` and erases the existing ones of `empty`. Returns those that were not as expected.
 

@@ -13,7 +13,7 @@ from frazil import _kernel
 from frazil.base.arrays import Columns
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.transfer.composed_values import joined_sources
-from frazil.stores.values import STALE, Fetched, SourceBuffer, Sources, Version, flat_buffer
+from frazil.stores.values import STALE, Fetched, SourceBuffer, Sources, Versions, flat_buffer
 
 
 class Objects(Protocol):
@@ -32,7 +32,7 @@ class StoredObjects:
     __slots__ = ("_expect", "_fetched", "_located", "_storage", "stale")
 
     def __init__(
-        self, storage: ChunkStorage, located: Located, expect: Sequence[Version | None] | None, fetched: Fetched | None
+        self, storage: ChunkStorage, located: Located, expect: Versions | None, fetched: Fetched | None
     ) -> None:
         self._storage, self._located, self._expect, self._fetched = storage, located, expect, fetched
         self.stale: set[int] = set()  # objects whose version has changed

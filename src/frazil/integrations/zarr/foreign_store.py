@@ -26,6 +26,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
 )
 
 if TYPE_CHECKING:
@@ -80,15 +81,13 @@ class ForeignStore(Store):
         sizes[np.array(status) != FOUND] = -1
         return Fetched(Sources(None, buffers), status, [None] * len(names), sizes, rows)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As in the port; `expect` is ignored."""
         self.require("writable")
         self._operations.set_values(dict(zip(names, join_pieces(pieces), strict=True)))
         return [ABSENT] * len(names)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As in the port; `expect` is ignored."""
         self.require("erasable")
         assert self._operations.erase_values is not None, "it is erasable"

@@ -32,6 +32,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     pieces_of,
 )
 
@@ -106,7 +107,7 @@ class ShardWriter(Record):
     inner: Store
     level: Level
 
-    def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], values: Values) -> list[Answer]:
+    def change(self, chunk_rows: ChunkRows, expect: Versions, values: Values) -> list[Answer]:
         """Puts chunks, or erases them. Returns for each its new version (None: it was erased), or the change of another writer."""
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
@@ -130,7 +131,7 @@ class ShardWriter(Record):
         self,
         chunk_rows: ChunkRows,
         part: Columns,
-        expect: Sequence[Version | None],
+        expect: Versions,
         values: Values,
         answers: list[Answer],
         published: dict[int, Version],
@@ -150,7 +151,7 @@ class ShardWriter(Record):
                 published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], values: Values) -> _Batch:
+    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Versions, values: Values) -> _Batch:
         """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
         shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
@@ -170,7 +171,7 @@ class ShardWriter(Record):
                 versions[row] = version or ABSENT
         return _Batch(names, tables, exists, versions, opened, which, part, group, chunk_rows.number[part])
 
-    def _with_expected(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
+    def _with_expected(self, batch: _Batch, expect: Versions, answers: list[Answer]) -> _Batch:
         """The chunks with the expected version; the others get their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
@@ -238,7 +239,7 @@ class ShardWriter(Record):
         made = assemble(self.level, chunks, np.full_like(batch.tables, -1), -1 - len(sources.buffers), empty=False)
         return composed(Sources(sources.files, [*sources.buffers, made.indexes]), made.rows, made.offsets)
 
-    def _erased(self, names: Sequence[str], versions: Sequence[Version | None]) -> Sequence[Answer]:
+    def _erased(self, names: Sequence[str], versions: Versions) -> Sequence[Answer]:
         can = self.inner.capabilities
         if not can.erasable or (can.expects and not can.conditional_erase):
             return self.inner.put_many(names, pieces_of([whole_shard.empty_shard(self.level)] * len(names)), versions)

@@ -43,6 +43,7 @@ from frazil.stores.values import (
     Page,
     Pieces,
     Version,
+    Versions,
     replaced_between_requests,
 )
 from frazil.stores.wrappers import WrappedStore
@@ -108,7 +109,7 @@ class ShardingStore(WrappedStore):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -132,7 +133,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         spans: Columns,
-        expect: Sequence[Version | None] | None,
+        expect: Versions | None,
         found: tuple[list[int], ChunkRows] | None = None,
     ) -> Fetched:
         rows, chunk_rows = self._chunk_rows(names) if found is None else found
@@ -148,9 +149,7 @@ class ShardingStore(WrappedStore):
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. A shard whose chunks are all given, with ANY, is not read; of others the index is read, and the parts that are kept."""
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
@@ -161,7 +160,7 @@ class ShardingStore(WrappedStore):
             ),
         )
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says. A shard without any chunk left is erased; another one is written without the erased chunks. If `inner` cannot erase, a shard
         without any chunk left is written too, with an index that marks all of them missing; other keys are then a StoreError, before anything is changed. A
         prefix that has whole shards below it is passed to `inner`."""
@@ -182,7 +181,7 @@ class ShardingStore(WrappedStore):
     def _changed(
         self,
         names: Sequence[str],
-        expect: Sequence[Version | None],
+        expect: Versions,
         values_of: Callable[[Columns], Values],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
