@@ -278,14 +278,8 @@ class Repository(Inspected, Merging):
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
 
         def attempt() -> T:
-            session = self.writable_session(branch, isolation=isolation)
-            try:
-                answer = change(session.root)
-                if session.has_changes:
-                    session.commit(message, metadata=metadata)
-                return answer
-            finally:
-                session._transaction.end()
+            with self.transaction(branch, message=message, metadata=metadata, isolation=isolation) as root:
+                return change(root)
 
         return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 

@@ -22,7 +22,7 @@ from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
-from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
+from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule
@@ -177,7 +177,7 @@ class Array(ZarrArray):
 
     @property
     def _outer(self) -> tuple[int, ...]:
-        return largest_chunk(self._metadata.chunk_grid)
+        return chunk_grid_of(self._metadata).largest
 
     @property
     def fill_value(self) -> np.generic | None:
@@ -369,7 +369,7 @@ class Array(ZarrArray):
 
         def cut_from(old: tuple[int, ...]) -> resize.Cut:
             access = self._access if self._access.variable is None else self._access.with_heap()
-            return resize.Cut(access, self._compiled.fill, self._metadata.chunk_grid, self._plans, old, lengths)
+            return resize.Cut(access, self._compiled.fill, chunk_grid_of(self._metadata), self._plans, old, lengths)
 
         cleared, cut = None, None
         if expected is not None and resize.undoes(expected, lengths, self._access.storage):
@@ -428,7 +428,7 @@ class Array(ZarrArray):
         """Writes what was appended along an axis that had the length `old`."""
         selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
-        edges = whole_chunks(lengths, self._metadata.chunk_grid)
+        edges = chunk_grid_of(self._metadata).covering(lengths)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
         if single is None or not self._run_change(
             partial(write_single, self._access, single, edges, new, confirmed=True)

@@ -28,6 +28,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     mark_stale,
     object_rows,
     pieces_of,
@@ -128,7 +129,7 @@ class MemoryStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -144,9 +145,7 @@ class MemoryStore(Store):
         mark_stale(status, versions, expect)
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         values = join_pieces(pieces, names)
         table = self._table
         answers: list[Version | Changed] = []
@@ -171,7 +170,7 @@ class MemoryStore(Store):
         objects = self._table.objects
         return [None if (found := objects.get(key)) is None else found[0] for key in keys]
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         table = self._table
         answers: list[Changed | None] = []
         with table.lock:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict
 
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, Versions
 
 
 class KernelRoot(Protocol):
@@ -17,6 +17,14 @@ class KernelRoot(Protocol):
 
     @property
     def fd(self) -> int: ...
+
+
+class FetchOptions(TypedDict, total=False):
+    """The named arguments of StorePort.fetch, for functions that pass them on."""
+
+    expect: Versions | None
+    continue_from: Fetched | None
+    single_read: bool
 
 
 class StorePort(ABC):
@@ -50,7 +58,7 @@ class StorePort(ABC):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -67,9 +75,7 @@ class StorePort(ABC):
         Raises StoreError when the store fails; a missing object is a status, not an error."""
 
     @abstractmethod
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> builtins.list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> builtins.list[Version | Changed]:
         """Publishes each value whole: a reader sees the old object or the new one, also after a crash. Names are distinct. The store keeps no buffer of the
         caller's.
 
@@ -78,7 +84,7 @@ class StorePort(ABC):
                    store that syncs its writes also syncs before it returns Changed: an earlier call may have created the key and failed to sync it"""
 
     @abstractmethod
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> builtins.list[Changed | None]:
         """Removes objects; one that is not there is no error with ANY (nor with ABSENT). Names are distinct.
 
         A store with the capability erases_prefixes also takes prefixes ("", or ending in "/"), with ANY: it removes all keys below, and whatever else it keeps

@@ -21,6 +21,9 @@ SourceBuffer: TypeAlias = "bytes | memoryview | _kernel.Segment | NDArray[np.gen
 Columns: TypeAlias = arrays.Columns
 T = TypeVar("T")
 Version = bytes  # opaque; equal versions of a key mean equal bytes
+Versions: TypeAlias = Sequence[
+    Version | None
+]  # one for each name: an expected one, None is any; a present one, None is not known, or no object
 
 
 class CreateOnly(bytes):
@@ -93,7 +96,7 @@ class Fetched(Record):
 
     sources: Sources
     status: Sequence[int]
-    versions: Sequence[Version | None]
+    versions: Versions
     sizes: Columns
     rows: Columns
     version_may_repeat: Sequence[bool] | None = None
@@ -117,7 +120,7 @@ class Page(Record):
     keys: Sequence[str]
     next: str | None = None
     sizes: Columns | None = None
-    versions: Sequence[Version | None] | None = None
+    versions: Versions | None = None
     modified: Columns | None = None
 
     def prefixes(self) -> arrays.Flags:
@@ -257,14 +260,14 @@ def object_rows(spans: Columns, status: Sequence[int], sizes: Columns, *, files:
     return rows
 
 
-def mark_stale(status: list[int], versions: Sequence[Version | None], expect: Sequence[Version | None] | None) -> None:
+def mark_stale(status: list[int], versions: Versions, expect: Versions | None) -> None:
     """Makes each name STALE that does not have the version expected."""
     for i, wanted in enumerate(() if expect is None else expect):
         if wanted is not None and wanted != (versions[i] or ABSENT):
             status[i] = STALE
 
 
-def expecting(fetched: Fetched, spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+def expecting(fetched: Fetched, spans: Columns, expect: Versions | None) -> Fetched:
     """An answer to a fetch without expected versions, as that to one with them."""
     if expect is None:
         return fetched
@@ -281,7 +284,7 @@ def continued(before: Fetched, kind: type[T]) -> T:
     return before.resume
 
 
-def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:
+def replaced_between_requests(fetched: Fetched, expect: Versions | None) -> bool:
     """Whether a name is STALE without an expected version: its object was replaced between two requests of one fetch, which must start again."""
     if STALE not in fetched.status:
         return False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from frazil.errors import ReadOnlyError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, Versions
 
 if TYPE_CHECKING:
     from frazil.stores.operations.partial_access import Writes
@@ -32,20 +33,10 @@ class WrappedStore(Store):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        return self.inner.fetch(names, spans, **options)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         return self.inner.put_many(names, pieces, expect)
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
@@ -59,7 +50,7 @@ class WrappedStore(Store):
         else:
             super().write_parts(writes)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)
 
     def list_page(
@@ -81,12 +72,10 @@ class ReadOnlyStore(WrappedStore):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities._replace(writable=False, erasable=False)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         raise _refused(names)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         raise _refused(names)
 
 

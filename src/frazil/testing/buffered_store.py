@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Version, continued
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Versions, continued
 from frazil.stores.wrappers import WrappedStore
 
 
@@ -29,7 +29,7 @@ class BufferedStore(WrappedStore):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -39,10 +39,10 @@ class BufferedStore(WrappedStore):
         pages = pages_of(len(names)) if single_read else ()
         return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)
 
-    def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         if is_prefix(names):
             for page in self.list_pages(names[0]):
                 # key by key, through this store; then whatever else `inner` keeps there, such as folders

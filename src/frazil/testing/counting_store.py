@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from frazil.base.record import Record
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version, Versions
 from frazil.testing.buffered_store import BufferedStore
 
 
@@ -46,29 +48,19 @@ class CountingStore(BufferedStore):
         """Resets the counts."""
         self.requests.clear()
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        fetched = super().fetch(names, spans, **options)
         buffers = fetched.sources.buffers
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
             self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
-        if continue_from is None:  # with continue_from the names were looked up before
+        if options.get("continue_from") is None:  # with it the names were looked up before
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
             ]
         return fetched
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         self._count_written("put", names, pieces)
         return super().put_many(names, pieces, expect)
 
@@ -78,7 +70,7 @@ class CountingStore(BufferedStore):
             nbytes = int(pieces.rows[offsets[i] : offsets[i + 1], 2].sum())
             self.requests.append(Request(operation, name, 0, nbytes, nbytes))
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         self.requests += [Request("erase", name) for name in names]
         return super().erase_many(names, expect)
 

@@ -6,12 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final, Literal
+from typing import Final, Literal, Unpack
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, Versions, flat_buffer
 from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
@@ -77,33 +78,23 @@ class FaultyStore(BufferedStore):
     def __reduce__(self) -> tuple[object, ...]:
         return FaultyStore, (self.inner, self.plan)
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
         kind = self._begin("fetch", names)
-        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        fetched = super().fetch(names, spans, **options)
         if kind == "cut":
             short = [flat_buffer(body)[: len(body) // 2] for body in fetched.sources.buffers]
             return fetched._replace(sources=Sources(None, short))
         return fetched
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         return self._written(super().put_many, names, pieces, expect)
 
     def _written(
         self,
-        write: Callable[[Sequence[str], Pieces, Sequence[Version | None]], list[Version | Changed]],
+        write: Callable[[Sequence[str], Pieces, Versions], list[Version | Changed]],
         names: Sequence[str],
         pieces: Pieces,
-        expect: Sequence[Version | None],
+        expect: Versions,
     ) -> list[Version | Changed]:
         kind = self._begin("put_many", names)
         done = len(names) // 2 if kind == "cut" else len(names)
@@ -111,7 +102,7 @@ class FaultyStore(BufferedStore):
         self._end("put_many", kind, names[done:] or names)
         return answers
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         kind = self._begin("erase_many", names)
         done = len(names) // 2 if kind == "cut" else len(names)
         answers = super().erase_many(names[:done], expect[:done])

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Barrier, BrokenBarrierError, Lock
-from typing import Literal
+from typing import Literal, Unpack
 
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version, Versions
 from frazil.testing.buffered_store import BufferedStore
 
 Operation = Literal["fetch", "put", "erase", "list"]
@@ -77,26 +78,16 @@ class SlowStore(BufferedStore):
 
     # --- the operations --------------------------------------------------------------------------------------------------------------
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        lookups = 0 if continue_from is not None else len(names) - len(set(spans[:, 0].tolist()))
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        lookups = 0 if options.get("continue_from") is not None else len(names) - len(set(spans[:, 0].tolist()))
         with self._call("fetch", len(spans) + lookups):
-            return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+            return super().fetch(names, spans, **options)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         with self._call("put", len(names)):
             return super().put_many(names, pieces, expect)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         with self._call("erase", len(names)):
             return super().erase_many(names, expect)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.values import Columns, Fetched, Version
+from frazil.stores.values import Columns, Fetched, Version, Versions
 from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
 
 NINE_BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "a/../b", "a\0b", "a/\udc80"]
@@ -48,7 +48,7 @@ class StoreTestBase:
         store: Store,
         names: Sequence[str],
         *spans: tuple[int, int, int],
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
     ) -> tuple[Fetched, list[bytes | None]]:
         requested = columns(*spans)
         fetched = store.fetch(names, requested, expect=expect)

@@ -17,12 +17,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import pairwise
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 
 from frazil.stores.keys.listing import first_level, page_of, with_details
 from frazil.stores.keys.names import is_prefix
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces, read_values
 from frazil.stores.values import (
@@ -37,6 +38,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     continued,
     object_rows,
     pieces_of,
@@ -105,7 +107,7 @@ class _Over(WrappedStore):
         """The beginnings of the keys for a prefix of the suite."""
         return [prefix]
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         if is_prefix(names):
             for inner in self._inner_prefixes(names[0]):
                 self.inner.erase_prefix(inner)
@@ -166,26 +168,10 @@ class _OnChunks(_Over):
         path, coordinates = self._array(prefix[:-1])
         return [prefix, "/".join([path, "c", *coordinates, ""])] if coordinates else [prefix]
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        return self.inner.fetch(
-            [self._inner_key(name) for name in names],
-            spans,
-            expect=expect,
-            continue_from=continue_from,
-            single_read=single_read,
-        )
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        return self.inner.fetch([self._inner_key(name) for name in names], spans, **options)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         arrays = {f"{path}/{_DOCUMENT}": len(coordinates) for path, coordinates in map(self._array, names)}
         sizes = self.inner.sizes(list(arrays)).tolist()
         missing = [key for key, size in zip(arrays, sizes, strict=True) if size < 0]
@@ -211,7 +197,7 @@ class _OnDocuments(_Over):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -228,9 +214,7 @@ class _OnDocuments(_Over):
         rows = object_rows(spans, fetched.status, sizes)
         return fetched._replace(sources=Sources(None, values), sizes=sizes, rows=rows, resume=fetched)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         documents = [_document(name, value) for name, value in zip(names, join_pieces(pieces), strict=True)]
         return self.inner.put_many([self._inner_key(name) for name in names], pieces_of(documents), expect)
 

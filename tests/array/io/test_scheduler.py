@@ -128,7 +128,7 @@ def acting(act: Callable[[int], object], numbers: Iterable[int]) -> Iterator[Tas
         return iter(())
 
     for number in numbers:
-        yield Task(None, 0, lambda _, number=number: stages(number))  # type: ignore[misc]
+        yield Task(np.arange(1), 0, lambda _, number=number: stages(number))  # type: ignore[misc]
 
 
 def scheduler(workers: int, limit: int = 100) -> Scheduler:
@@ -169,7 +169,7 @@ def test_stages_of_many_tasks_stay_within_the_budget() -> None:
         with lock:
             del held[number]
 
-    tasks = (Task(None, 5, lambda _, i=i: stages(i)) for i in range(100))  # type: ignore[misc]
+    tasks = (Task(np.arange(1), 5, lambda _, i=i: stages(i)) for i in range(100))  # type: ignore[misc]
     scheduler(8, 100).run(tasks)
     assert not held
     assert most <= 100 + 35, "what is counted here before it is admitted"
@@ -211,7 +211,7 @@ def test_an_error_in_any_stage_ends_all_tasks(stage: int, error: BaseException) 
             ended.append(number)
 
     numbers = count()
-    tasks = (Task(None, 0, lambda _, i=i: stages(i)) for i in numbers)  # type: ignore[misc]
+    tasks = (Task(np.arange(1), 0, lambda _, i=i: stages(i)) for i in numbers)  # type: ignore[misc]
     with pytest.raises(type(error)) as caught:
         scheduler(4).run(tasks)
     assert caught.value is error
@@ -264,13 +264,13 @@ def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
     """The lock would stay locked, as the __enter__ of a Condition is written in Python."""
     modules = {"scheduler.py", "threading.py"}
 
-    def stages(_: Columns | None) -> Iterator[int]:
+    def stages(_: Columns) -> Iterator[int]:
         os.sched_yield()
         yield 1
 
     def work() -> None:
         with suppress(RuntimeError):  # of a Condition that is interrupted while it waits
-            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(None, 1, stages)] * 20))
+            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(np.arange(1), 1, stages)] * 20))
 
     whole = Interrupts(modules=modules)
     whole.run(work)
@@ -292,7 +292,9 @@ def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: py
 
     def work() -> None:
         with pytest.raises(KeyboardInterrupt):
-            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(None, 1, lambda _: iter(()))] * 6))
+            Scheduler(Runtime(requests_in_flight=3), direct=False).run(
+                iter([Task(np.arange(1), 1, lambda _: iter(()))] * 6)
+            )
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     assert ends(work, 20)
@@ -324,8 +326,7 @@ def test_without_further_threads_the_caller_runs_all_tasks(monkeypatch: pytest.M
 def test_a_task_that_lacks_files_is_done_in_halves(direct: bool) -> None:
     done: list[list[int]] = []
 
-    def stages(rows: Columns | None) -> Iterator[int]:
-        assert rows is not None
+    def stages(rows: Columns) -> Iterator[int]:
         yield 0
         if len(rows) > 3:
             raise StoreError("too many", errno=EMFILE)

@@ -10,7 +10,7 @@ import pytest
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import ABSENT, ANY, MemoryStore, PlainChunks
-from frazil.stores.array_storage.scalar_chunk import ScalarChunk, plain_chunks
+from frazil.stores.array_storage.chunk_storage import ScalarChunk, plain_chunks
 from frazil.stores.values import Changed, pieces_of
 
 NOWHERE = np.zeros((1, 0), np.int64)

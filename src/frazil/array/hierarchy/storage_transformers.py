@@ -19,8 +19,7 @@ from frazil.metadata.grids.chunk_keys import SeparatedKeys
 from frazil.metadata.json_text import item
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.array_storage.scalar_chunk import plain_chunks
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, plain_chunks
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from frazil.array.handle import Handle
 from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
-from frazil.array.shape.extents import chunk_counts, chunk_lengths
+from frazil.array.shape.extents import chunk_counts, chunk_grid_of, chunk_lengths
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
@@ -171,14 +171,12 @@ class ZarrArray(ZarrNode):
     @property
     def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """Lengths of the chunks (innermost ones) along each dimension, cut at the end of the array."""
-        if self.shards is None:
-            return chunk_lengths(self.shape, self.metadata.chunk_grid)
-        return chunk_lengths(self.shape, RegularGrid(self.chunks))
+        return self.write_chunk_sizes if self.shards is None else chunk_lengths(self.shape, RegularGrid(self.chunks))
 
     @property
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """The same for shards; for chunks, where there are no shards."""
-        return chunk_lengths(self.shape, self.metadata.chunk_grid)
+        return chunk_lengths(self.shape, chunk_grid_of(self.metadata))
 
     @property
     def lazy(self) -> lazy_view.LazyView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import check_above
@@ -14,56 +14,13 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
-    from typing import Protocol, Self
+    from typing import Self
 
     from frazil.array import info as _info
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.handle import Attributes
-    from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+    from frazil.array.hierarchy.nodes import Metadata
     from frazil.array.interface import html
-    from frazil.stores.store import Store
-
-    class Parent(Protocol):
-        """The members of a group that this module needs."""
-
-        @property
-        def path(self) -> str: ...
-        @property
-        def metadata(self) -> GroupMetadata: ...
-        @property
-        def _location(self) -> NodeLocation: ...
-        @property
-        def attrs(self) -> Attributes: ...
-        @property
-        def store(self) -> Store: ...
-        @property
-        def read_only(self) -> bool: ...
-        @property
-        def info(self) -> _info.GroupInfo: ...
-        def __getitem__(self, path: str, /) -> Array | Self: ...
-        def __iter__(self) -> Iterator[str]: ...
-        def arrays(self) -> Iterator[tuple[str, Array]]: ...
-        def groups(self) -> Iterator[tuple[str, Self]]: ...
-        def members(self, max_depth: int | None = 0) -> Iterator[tuple[str, Array | Self]]: ...
-        def create_group(
-            self, path: str, *, attributes: Mapping[str, object] | None = None, overwrite: bool = False
-        ) -> Self: ...
-        @property
-        def create_array(self) -> Callable[..., Array]: ...
-        def create_arrays(
-            self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False
-        ) -> dict[str, Array]: ...
-        def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, Metadata]: ...
-        def _planned_hierarchy(
-            self, nodes: Mapping[str, object]
-        ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]: ...
-        def require_group(self, path: str) -> Self: ...
-        def require_array(
-            self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
-        ) -> Array: ...
-
-    ParentT = TypeVar("ParentT", bound=Parent)
 else:
     _info = LateModule("frazil.array.info")
     data_source = LateModule("frazil.array.creation.data_source")
@@ -87,34 +44,56 @@ class ZarrGroup(ZarrNode):
 
     __slots__ = ()
 
-    def array_keys(self: Parent) -> Iterator[str]:
+    if TYPE_CHECKING:  # the members of Group that are needed here
+
+        @property
+        def metadata(self) -> GroupMetadata: ...
+        def __getitem__(self, path: str, /) -> Array | Self: ...
+        def arrays(self) -> Iterator[tuple[str, Array]]: ...
+        def groups(self) -> Iterator[tuple[str, Self]]: ...
+        def members(self, max_depth: int | None = 0) -> Iterator[tuple[str, Array | Self]]: ...
+        def create_group(
+            self, path: str, *, attributes: Mapping[str, object] | None = None, overwrite: bool = False
+        ) -> Self: ...
+        @property
+        def create_array(self) -> Callable[..., Array]: ...
+        def create_arrays(
+            self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False
+        ) -> dict[str, Array]: ...
+        def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, Metadata]: ...
+        def require_group(self, path: str) -> Self: ...
+        def require_array(
+            self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
+        ) -> Array: ...
+
+    def array_keys(self) -> Iterator[str]:
         """Names of the arrays among the direct members."""
         return (name for name, _ in self.arrays())
 
-    def array_values(self: Parent) -> Iterator[Array]:
+    def array_values(self) -> Iterator[Array]:
         """The arrays among the direct members."""
         return (array for _, array in self.arrays())
 
-    def group_keys(self: Parent) -> Iterator[str]:
+    def group_keys(self) -> Iterator[str]:
         """Names of the groups among the direct members."""
         return (name for name, _ in self.groups())
 
-    def group_values(self: ParentT) -> Iterator[ParentT]:  # noqa: PYI019 (a Parent, and of the class itself)
+    def group_values(self) -> Iterator[Self]:
         """The groups among the direct members."""
         return (group for _, group in self.groups())
 
-    def nmembers(self: Parent, max_depth: int | None = 0) -> int:
+    def nmembers(self, max_depth: int | None = 0) -> int:
         """Number of nodes below this group. max_depth: 0 for the direct members, None for all."""
         return sum(1 for _ in self.members(max_depth))
 
-    def get_array(self: Parent, path: str) -> Array:
+    def get_array(self, path: str) -> Array:
         """The array at a path below this group. Raises NotFoundError, InvalidInputError for a group."""
         node = self[path]
         if not isinstance(node, Array):
             raise NodeKindError("a group is there, not an array", path=node.path)
         return node
 
-    def get_group(self: ParentT, path: str) -> ParentT:  # noqa: PYI019 (as above)
+    def get_group(self, path: str) -> Self:
         """The group at a path below this group. Raises NotFoundError, InvalidInputError for an array."""
         node = self[path]
         if isinstance(node, Array):
@@ -122,39 +101,39 @@ class ZarrGroup(ZarrNode):
         return node
 
     @property
-    def info(self: Parent) -> _info.GroupInfo:
+    def info(self) -> _info.GroupInfo:
         """The content of the group's document, as a value that prints as a table. Costs no request."""
         return _info.group_info(self.path, self.metadata, self.store, read_only=self.read_only)
 
-    def info_complete(self: Parent) -> _info.GroupInfo:
+    def info_complete(self) -> _info.GroupInfo:
         """The same with the numbers of arrays and groups below it, at all levels. Costs as many requests as members(max_depth=None)."""
         arrays = [isinstance(node, Array) for _, node in self.members(None)]
         return self.info._replace(arrays=sum(arrays), groups=len(arrays) - sum(arrays))
 
     # --- at a prompt ---------------------------------------------------------------------------------------------------------------
 
-    def _repr_html_(self: Parent) -> str:
+    def _repr_html_(self) -> str:
         return html.group_html(self._location, self.metadata)
 
     # --- creating ------------------------------------------------------------------------------------------------------------------
 
-    def create_hierarchy(  # noqa: PYI019 (as above)
-        self: ParentT, nodes: Mapping[str, object], *, overwrite: bool = False
-    ) -> Iterator[tuple[str, Array | ParentT]]:
+    def create_hierarchy(
+        self, nodes: Mapping[str, object], *, overwrite: bool = False
+    ) -> Iterator[tuple[str, Array | Self]]:
         """Creates many nodes. Returns their paths and the new nodes.
 
         nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of
                zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
         groups, arrays = self._planned_hierarchy(nodes)  # before anything is created
-        created: dict[str, Array | ParentT] = {}
+        created: dict[str, Array | Self] = {}
         for path, group_arguments in groups.items():
             created[path] = self.create_group(path, overwrite=overwrite, **group_arguments)  # type: ignore[arg-type]
         created.update(self.create_arrays(arrays, overwrite=overwrite))
         return iter([(path, created[path]) for path in nodes])
 
     def _planned_hierarchy(
-        self: Parent, nodes: Mapping[str, object]
+        self, nodes: Mapping[str, object]
     ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
         """The arguments of the new groups, parents first, and of the new arrays. All are checked: raises as create_hierarchy."""
         arguments = {path: node_arguments(path, node) for path, node in nodes.items()}
@@ -176,7 +155,7 @@ class ZarrGroup(ZarrNode):
         check_above(planned, planned)
         return groups, arrays
 
-    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
+    def create_dataset(self, name: str, **arguments: object) -> Array:
         """An older name of create_array, as is `create`. dtype: float64 if there is no data, as in zarr-python"""
         if arguments.get("data") is None and arguments.get("dtype") is None:
             arguments["dtype"] = "float64"
@@ -185,7 +164,7 @@ class ZarrGroup(ZarrNode):
     create = create_dataset
 
     def require_dataset(
-        self: Parent,
+        self,
         name: str,
         *,
         shape: Lengths,
@@ -196,45 +175,45 @@ class ZarrGroup(ZarrNode):
         """The older name of require_array."""
         return self.require_array(name, shape=shape, dtype=dtype, exact=exact, **arguments)
 
-    def require_groups(self: ParentT, *names: str) -> tuple[ParentT, ...]:  # noqa: PYI019 (as above)
+    def require_groups(self, *names: str) -> tuple[Self, ...]:
         """require_group of each."""
         return tuple([self.require_group(name) for name in names])
 
-    def array(self: Parent, name: str, data: object = None, **arguments: object) -> Array:
+    def array(self, name: str, data: object = None, **arguments: object) -> Array:
         """A new array with these elements; arguments as for create_array."""
         if data is None:
             return self.create_array(name, **{"dtype": "float64", **arguments})
         return self.create_array(name, data=data if hasattr(data, "dtype") else data_source.as_array(data), **arguments)
 
-    def empty(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
+    def empty(self, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros, none of which is stored; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments})
 
-    def zeros(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
+    def zeros(self, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 0})
 
-    def ones(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
+    def ones(self, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of ones; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 1})
 
-    def full(self: Parent, name: str, *, shape: Lengths, fill_value: object, **arguments: object) -> Array:
+    def full(self, name: str, *, shape: Lengths, fill_value: object, **arguments: object) -> Array:
         """A new array whose elements are all `fill_value`; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": fill_value})
 
-    def empty_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
+    def empty_like(self, name: str, data: object, **arguments: object) -> Array:
         """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
         return self.create_array(name, **like(data, arguments))
 
-    def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
+    def zeros_like(self, name: str, data: object, **arguments: object) -> Array:
         """As `zeros`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
 
-    def ones_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
+    def ones_like(self, name: str, data: object, **arguments: object) -> Array:
         """As `ones`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
 
-    def full_like(self: Parent, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
+    def full_like(self, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
         """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
         fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
         return self.create_array(name, **{**like(data, arguments), "fill_value": fill})

@@ -8,7 +8,7 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.io.task_costs import shards_per_task
-from frazil.array.shape.extents import corners
+from frazil.array.shape.extents import chunk_grid_of
 from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
 from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
@@ -44,7 +44,7 @@ class ChunkCount:
     __slots__ = ("_access", "_grid", "_shape")
 
     def __init__(self, access: Access, metadata: ArrayMetadata) -> None:
-        self._access, self._grid = access, metadata.chunk_grid
+        self._access, self._grid = access, chunk_grid_of(metadata)
         self._shape = np.array(metadata.shape, np.uint64)
 
     def count(self, stored: Columns) -> int:
@@ -57,7 +57,7 @@ class ChunkCount:
             fetched = fetch_indexes(self._access, located)
             try:
                 opened = open_shards(self._access, located, coords, fetched)
-                return self._of_level(0, opened.shards, coords, corners(coords, self._grid))
+                return self._of_level(0, opened.shards, coords, self._grid.corners(coords))
             except DataError:
                 if not replaced_since(self._access, located, fetched):
                     raise

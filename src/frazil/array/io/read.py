@@ -16,7 +16,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
-from frazil.array.io.scheduler import Scheduler, Task, finish
+from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
     INNER_CHUNK_BYTES,
     OPEN_OBJECTS,
@@ -50,7 +50,7 @@ from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import Fetched, Sources, Version, whole_spans
+from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
     from frazil.array.io import selection_parts
@@ -89,7 +89,7 @@ class Found(Record):
     located: Located
     chunks: Chunks
     first: Step
-    expect: Sequence[Version | None]
+    expect: Versions
     fetched: Fetched | None
 
 
@@ -234,6 +234,7 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Values) -> None:
 
 
 def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
+    """The tasks of a read. Batches of files on a local disk that the kernel can read by itself are read here, with one call each, as their turn comes."""
     levels, shared = access.chain.levels, None
     by_kernel = access.storage.direct and access.chain.native and bool(access.chain.inner_chunk.shape)
     chunk_bytes = inner_chunk_bytes(access)
@@ -242,9 +243,7 @@ def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: in
     for batch in plan.batches(chunk_bytes, nbytes, nbytes):
         if not batch.part:
             shared = SharedIndex() if batch.parts > 1 else None
-        if by_kernel:
-            yield Task(None, 0, partial(_read_batch, access, target, batch, shared, nbytes))
-        else:
+        if not (by_kernel and read_with_kernel(access, batch, target.out)):
             yield from _general_tasks(access, target, batch, shared, nbytes)
 
 
@@ -262,27 +261,16 @@ def _general_tasks(
         yield Task(rows, cost, partial(_read_shards, access, target, batch, shared))
 
 
-def _read_batch(
-    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int, _rows: Columns | None
-) -> Iterator[int]:
-    """Reads files of a local disk, with one call of the kernel if it can read them all."""
-    if not read_with_kernel(access, batch, target.out):
-        for task in _general_tasks(access, target, batch, shared, nbytes):
-            finish(task)
-    return iter(())
-
-
-def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[int]:
+def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns) -> Iterator[int]:
     """Reads chunks of an array without shards: the kernel opens, reads and decodes each; a missing chunk gives the fill value. Objects that chunks share stay
     open while all are read, so their number is limited."""
-    located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
+    located = access.storage.locate(batch.shards[rows])
     chunks = batch.chunks(rows)
     if located.plain or len(located.names) <= OPEN_OBJECTS:
         when_files_are_free(partial(_decode_chunks, access, target, located, chunks))
     else:
         for part in located.parts(OPEN_OBJECTS):
-            of_part = part if rows is None else rows[part]
-            _decode_chunks(access, target, located.take(part), batch.chunks(of_part))
+            _decode_chunks(access, target, located.take(part), batch.chunks(rows[part]))
     return iter(())
 
 
@@ -300,10 +288,9 @@ def _fill(access: Access, target: Target, chunks: Chunks) -> None:
 
 
 def _read_shards(
-    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns | None
+    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns
 ) -> Iterator[int]:
     """Reads shards: first the indexes that are not remembered, then the selected inner chunks of all; shards that were replaced meanwhile are planned again."""
-    assert rows is not None
     for _ in attempts(READS):
         found, missing, stale = _find(access, batch, shared, rows)
         filled = batch.chunks(missing) if len(missing) else None
@@ -366,10 +353,7 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
     objects = StoredObjects(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
-    if len(slots) == 1:
-        stacked = slots[0][0].tables[slots[0][1]][None]
-    else:
-        stacked = np.stack([tables.tables[row] for tables, row in slots])
+    stacked = np.stack([tables.tables[row] for tables, row in slots])
     first = first_step(access, chunks, Shards(objects, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
     return Found(rows, names, located, chunks, first, expect, None)
 
@@ -415,7 +399,7 @@ def _read_inner_chunks(
     chunks: Chunks,
     located: Located,
     first: Step,
-    expect: Sequence[Version | None],
+    expect: Versions,
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located.key, first)
@@ -437,7 +421,7 @@ def decode(
     target: Target,
     sources: Sources,
     rows: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     chunks: Chunks,
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of chunks, int64[n, 3], into the target; returns the failures. expect: versions of the files."""

@@ -35,13 +35,13 @@ _NO_LOCK: Final = nullcontext()
 class Task(Record):
     """Whole shards, or a batch of chunks without shards.
 
-    rows    int64[k]: of a batch; None where the task cannot be divided
+    rows    int64[k]: of a batch
     cost    of its first stage: the bytes that it holds in addition to the result
     stages  stages(rows): an iterator that runs one stage at each step, and then yields the whole cost of the next; it may be restarted, with fewer rows"""
 
-    rows: Columns | None
+    rows: Columns
     cost: int
-    stages: Callable[[Columns | None], Iterator[int]]
+    stages: Callable[[Columns], Iterator[int]]
 
 
 class Budget:
@@ -118,9 +118,6 @@ class Scheduler:
 
 def finish(task: Task) -> None:
     """Runs all stages of a single task. If too many files are open, it runs the two halves of the task; one row waits until other tasks have closed files."""
-    if task.rows is None:
-        _run_stages(task)
-        return
     if len(task.rows) == 1:
         when_files_are_free(partial(_run_stages, task), FREE_FILES)
         return

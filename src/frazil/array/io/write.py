@@ -68,6 +68,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     pieces_of,
     whole_spans,
 )
@@ -162,9 +163,8 @@ def _tasks(
                 confirmed = False
 
 
-def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[int]:
+def _write_shards(access: Access, source: Source, part: Part, rows: Columns) -> Iterator[int]:
     """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
-    assert rows is not None
     first = rows[:1]
     if access.chain.levels:
         check_index_memory(access, len(rows), lambda: access.key(part.batch.shards[first]))
@@ -201,7 +201,7 @@ def _run_attempt(attempt: Attempt) -> list[int]:
 
 def _attempt(access: Access, part: Part, rows: Columns, source: Source) -> Attempt:
     with _confirming(access, source) as confirmed:
-        expect: Sequence[Version | None] | None = None
+        expect: Versions | None = None
         if part.shape is not None:
             expect = whole_versions(access, access.storage.locate(part.batch.shards[rows]), part.shape)
         elif part.whole:
@@ -243,7 +243,7 @@ def _publish_chunks(
     access: Access,
     batch: Batch,
     rows: Columns,
-    versions: Sequence[Version | None] | None,
+    versions: Versions | None,
     source: Source,
     *,
     keep_fill: bool = False,
@@ -282,9 +282,7 @@ def _publish_chunks(
     return changed
 
 
-def _publish_shards(
-    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None], source: Source
-) -> Attempt:
+def _publish_shards(access: Access, batch: Batch, rows: Columns, expect: Versions, source: Source) -> Attempt:
     """Publishes shards that are written whole, as _publish_chunks."""
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
@@ -372,7 +370,7 @@ def _replace_shards(
     rows: Columns,
     key_of: KeyOf,
     shards: Shards,
-    expect: Sequence[Version | None],
+    expect: Versions,
     source: Source,
 ) -> Attempt:
     chunks, (steps, spans) = _walk_to(access, batch, rows, key_of, shards)
@@ -419,13 +417,13 @@ def _encode_inner(
     return Call(access, steps, chunks, key_of, blobs, order), values, kept
 
 
-def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
+def expected(versions: Versions, status: Sequence[int]) -> list[Version | None]:
     """The versions that a replacement of fetched objects expects."""
     return [ABSENT if state == ABSENT_KEY else version for version, state in zip(versions, status, strict=True)]
 
 
 def replace(
-    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Sequence[Version | None]
+    access: Access, coords: Columns, pieces: Pieces, stored: Columns, empty: Columns, expect: Versions
 ) -> list[int]:
     """Publishes the objects `stored` and erases the existing ones of `empty`. Returns those that were not as expected.
 
@@ -466,7 +464,7 @@ def encode(
     """Encodes chunks into buffers of `blobs`: int64[n, 3], the rows of their bytes, length -1 for a chunk that is all fill value.
 
     old: rows in `blobs` of the old chunks of which a part is kept (MISSING: there is none), or None."""
-    before, inner_chunk = None if old is None else (blobs.files, blobs.buffers, old), access.chain.inner_chunk
+    before, inner_chunk = None if old is None else (*blobs.sources, old), access.chain.inner_chunk
     with source.kernel:
         mark = 0 if inner_chunk.heap is None else inner_chunk.heap.mark()
         encoded = encode_chunks(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from frazil.base.arrays import Columns
-from frazil.base.late import LateModule
 from frazil.errors import SelectionError, shown
 from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
-from frazil.metadata.members import INT64_MAX
 
 if TYPE_CHECKING:
-    from frazil.metadata.grids import rectilinear
-else:
-    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
+    from frazil.metadata.grids.rectilinear import RectilinearGrid
+    from frazil.metadata.model import ArrayMetadata
+
+Grid: TypeAlias = "RegularGrid | RectilinearGrid"
 
 
 def checked_axis(axis: object, ndim: int, path: str) -> int:
@@ -36,20 +34,9 @@ def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, 
     return tuple(n + appended[d] * (d == axis) for d, n in enumerate(lengths))
 
 
-def whole_chunks(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[int, ...]:
-    """The lengths rounded up to whole chunks."""
-    if not isinstance(grid, RegularGrid):
-        assert isinstance(grid, rectilinear.RectilinearGrid)
-        return grid.covering(lengths)
-    return tuple([min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(lengths, grid.chunk_shape, strict=True)])
-
-
-def largest_chunk(grid: ChunkGrid) -> tuple[int, ...]:
-    """The extent of a chunk; the largest along each dimension, where there are several."""
-    if isinstance(grid, RegularGrid):
-        return grid.chunk_shape
-    assert isinstance(grid, rectilinear.RectilinearGrid)
-    return grid.largest
+def chunk_grid_of(metadata: ArrayMetadata) -> Grid:
+    """The chunk grid of an open array: compile_array refuses others."""
+    return cast("Grid", metadata.chunk_grid)
 
 
 def chunk_counts(
@@ -61,29 +48,14 @@ def chunk_counts(
     return tuple([-(-length // extent) for length, extent in zip(lengths, inner, strict=True)])
 
 
-def chunk_lengths(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[tuple[int, ...], ...]:
+def chunk_lengths(lengths: tuple[int, ...], grid: Grid) -> tuple[tuple[int, ...], ...]:
     """Lengths of the chunks along each dimension, cut at the end of the array."""
     found = []
     for axis, (length, count) in enumerate(zip(lengths, grid.grid_shape(lengths), strict=True)):
         coords = np.zeros((count + 1, len(lengths)), np.int64)
         coords[:, axis] = np.arange(count + 1)
-        found.append(tuple(np.diff(np.minimum(corners(coords, grid)[:, axis], length)).tolist()))
+        found.append(tuple(np.diff(np.minimum(grid.corners(coords)[:, axis], length)).tolist()))
     return tuple(found)
-
-
-def corners(coords: Columns, grid: ChunkGrid) -> Columns:
-    """int64[n, d]: the first elements of chunks."""
-    if not isinstance(grid, RegularGrid):
-        assert isinstance(grid, rectilinear.RectilinearGrid)
-        return grid.corners(coords)
-    return coords * np.array(grid.chunk_shape, np.int64).reshape(1, -1)
-
-
-def chunk_shapes(coords: Columns, grid: ChunkGrid) -> Columns:
-    """int64[n, d]: the shapes of chunks, with parts beyond the end of the array."""
-    if not isinstance(grid, RegularGrid):
-        return corners(coords + 1, grid) - corners(coords, grid)
-    return np.broadcast_to(np.array(grid.chunk_shape, np.int64).reshape(1, -1), coords.shape)
 
 
 def row_batches(length: int, shard: int, chunk: int, most: int) -> Iterator[slice]:

@@ -11,12 +11,11 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.io.write import write
-from frazil.array.shape.extents import chunk_shapes, corners
+from frazil.array.shape.extents import Grid
 from frazil.base.arrays import Columns, Flags, Values
 from frazil.base.record import Record
 from frazil.errors import ConflictError
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
-from frazil.metadata.grids.chunk_grids import ChunkGrid
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 
 _ERASE_AT_ONCE = 1024
@@ -27,7 +26,7 @@ class Cut(Record):
 
     access: Access
     fill: Values
-    grid: ChunkGrid
+    grid: Grid
     plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -73,14 +72,14 @@ class Cut(Record):
         """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside, bool[n]."""
         lengths = np.array(self.new, np.int64).reshape(1, -1)
         coords = self.access.storage.stored(self.grid.grid_shape(self.old))
-        first = corners(coords, self.grid)
+        first = self.grid.corners(coords)
         cut = (self._ends(coords, first) > lengths).any(axis=1)
         coords, first = coords[cut], first[cut]
         return coords, first, np.asarray((first >= lengths).any(axis=1), np.bool_)
 
     def _ends(self, coords: Columns, first: Columns) -> Columns:
         """The end of each chunk inside `old`."""
-        room: Columns = np.minimum(chunk_shapes(coords, self.grid), np.array(self.old, np.int64) - first)
+        room: Columns = np.minimum(self.grid.corners(coords + 1) - first, np.array(self.old, np.int64) - first)
         return first + room
 
     def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:

@@ -27,7 +27,7 @@ from frazil.stores.local.appended_shards import (
     was_copied,
 )
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import Version
+from frazil.stores.values import Versions
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -45,7 +45,7 @@ class Shards(Record):
     coords: Columns
     names: Sequence[str]
     sizes: Columns
-    versions: Sequence[Version | None]
+    versions: Versions
     tables: Columns
 
 
@@ -70,7 +70,7 @@ def explained(access: Access, error: FrazilError | MemoryError) -> FrazilError |
 def is_worth_appending(
     access: Access,
     sizes: Columns,
-    versions: Sequence[Version | None],
+    versions: Versions,
     tables: Columns,
     slot: Columns,
     group: Columns,

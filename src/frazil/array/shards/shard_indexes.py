@@ -16,7 +16,7 @@ from frazil.base.record import Record
 from frazil.codecs.chain.compiled_chain import Chain
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
-from frazil.stores.values import Version
+from frazil.stores.values import Version, Versions
 
 _NAME: Final = 128  # bytes counted for the name of a shard
 
@@ -28,7 +28,7 @@ class IndexTables(Record):
     versions  of the shards: int64[g, 3] (inode, size, time of change in ns) of files on a local disk; bytes of any other; None: they are always the same"""
 
     tables: Columns
-    versions: Columns | Sequence[Version | None] | None
+    versions: Columns | Versions | None
 
     @property
     def kernel_tables(self) -> list[tuple[Columns, Columns | None]]:
@@ -48,7 +48,7 @@ Slot = tuple[IndexTables, int]  # tables, and a row of them
 FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 
-def file_versions(versions: Sequence[Version | None]) -> Columns | None:
+def file_versions(versions: Versions) -> Columns | None:
     """The versions of files on a local disk as int64[n, 3]; None where one is of another kind."""
     known = [version for version in versions if version is not None and len(version) == FILE_VERSION]
     if len(known) < len(versions):

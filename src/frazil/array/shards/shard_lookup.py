@@ -22,7 +22,7 @@ from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError
 from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Versions
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
@@ -81,7 +81,7 @@ class Opened(Record):
     """Shards of the outermost level. versions: of the objects; may_repeat: versions that later content might also have, and that are not remembered."""
 
     shards: Shards
-    versions: Sequence[Version | None]
+    versions: Versions
     may_repeat: Sequence[bool] | None
 
     def remember(self, access: Access, names: Sequence[Hashable]) -> None:

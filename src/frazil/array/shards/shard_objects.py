@@ -12,7 +12,8 @@ import numpy as np
 from frazil import _kernel
 from frazil.base.arrays import Columns
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
-from frazil.stores.values import STALE, Fetched, SourceBuffer, Sources, Version, flat_buffer
+from frazil.stores.transfer.composed_values import joined_sources
+from frazil.stores.values import STALE, Fetched, SourceBuffer, Sources, Versions, flat_buffer
 
 
 class Objects(Protocol):
@@ -31,7 +32,7 @@ class StoredObjects:
     __slots__ = ("_expect", "_fetched", "_located", "_storage", "stale")
 
     def __init__(
-        self, storage: ChunkStorage, located: Located, expect: Sequence[Version | None] | None, fetched: Fetched | None
+        self, storage: ChunkStorage, located: Located, expect: Versions | None, fetched: Fetched | None
     ) -> None:
         self._storage, self._located, self._expect, self._fetched = storage, located, expect, fetched
         self.stale: set[int] = set()  # objects whose version has changed
@@ -74,35 +75,22 @@ class MemoryObjects:
 class BlobTable:
     """The files and buffers of several fetches with one numbering, so that one table can have rows of all of them."""
 
-    __slots__ = ("buffers", "files")
+    __slots__ = ("buffers", "sources")
 
     def __init__(self) -> None:
-        self.files: _kernel.Files | None = None
         self.buffers: list[SourceBuffer] = []
+        self.sources = Sources(None, self.buffers)
 
     def add(self, sources: Sources, rows: Columns) -> Columns:
         """Adds the files and buffers. Returns the rows, with the numbers that these have here."""
-        if sources.files is not None:
-            assert self.files is None or self.files is sources.files, "two fetches that were to hold the same files"
-            self.files = sources.files
-        before = len(self.buffers)
-        if not sources.buffers:
-            return rows
-        self.buffers.extend(sources.buffers)
-        if not before:
-            return rows
-        rows = rows.copy()
-        rows[(rows[:, 0] < 0) & (rows[:, 0] != _kernel.MISSING), 0] -= before
+        (files, self.buffers[:]), rows = joined_sources(self.sources, sources, rows)
+        self.sources = Sources(files, self.buffers)
         return rows
 
     def add_buffer(self, buffer: SourceBuffer) -> int:
         """The blob number of a new buffer."""
         self.buffers.append(buffer)
         return -len(self.buffers)
-
-    @property
-    def sources(self) -> Sources:
-        return Sources(self.files, self.buffers)
 
     @property
     def nbytes(self) -> int:

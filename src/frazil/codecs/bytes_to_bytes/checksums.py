@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -52,8 +53,6 @@ class Crc32(_Checksum):
     name: ClassVar[str] = "numcodecs.crc32"
 
     def checksum(self, data: bytes) -> int:
-        import zlib
-
         return zlib.crc32(data)
 
 
@@ -64,8 +63,6 @@ class Adler32(_Checksum):
     name: ClassVar[str] = "numcodecs.adler32"
 
     def checksum(self, data: bytes) -> int:
-        import zlib
-
         return zlib.adler32(data)
 
 

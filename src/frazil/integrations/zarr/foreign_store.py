@@ -1,19 +1,17 @@
-"""A store of ours over any store of zarr-python, for as long as one call of a pipeline lasts: our threads wait for coroutines that run in zarr-python's event
-loop."""
+"""A store of ours over any store of zarr-python, for as long as one call of a pipeline lasts. stores/operations/zarr_operations.py runs the coroutines."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NoReturn, Unpack
 
 import numpy as np
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-from zarr.core.buffer import cpu, default_buffer_prototype
-from zarr.core.common import concurrent_map
 from zarr.core.config import config
 
 from frazil.errors import StoreError
+from frazil.stores.operations.zarr_operations import ZarrOperations
+from frazil.stores.port import FetchOptions
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
@@ -28,10 +26,10 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
 )
 
 if TYPE_CHECKING:
-    from zarr.abc.store import ByteRequest
     from zarr.abc.store import Store as ZarrStore
 
 # of a partly read value: zarr-python reports no sizes with parts, and a range beyond the end fails when it is read
@@ -43,10 +41,11 @@ class ForeignStore(Store):
 
     loop: runs the coroutines of `store`; its own thread must not call this"""
 
-    __slots__ = ("_loop", "_store")
+    __slots__ = ("_operations", "_store")
 
     def __init__(self, store: ZarrStore, loop: asyncio.AbstractEventLoop) -> None:
-        self._store, self._loop = store, loop
+        self._store = store
+        self._operations = ZarrOperations(store, config.get("async.concurrency"), lambda: loop)
 
     def __repr__(self) -> str:
         return repr(self._store)
@@ -58,20 +57,12 @@ class ForeignStore(Store):
             writable=not can.read_only, listable=False, erasable=can.supports_deletes, conditional=False
         )
 
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        """As in the port, without versions: `expect` is ignored."""
-        requests = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
+    def fetch(self, names: Sequence[str], spans: Columns, **_: Unpack[FetchOptions]) -> Fetched:
+        """As in the port, without versions: the options are ignored."""
+        ranges = [(names[name], (start, None if length < 0 else length)) for name, start, length in spans.tolist()]
         spanless = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
-        values = self._map(self._get, requests)
-        exists = self._map(self._store.exists, [(names[row],) for row in spanless])
+        values = self._operations.get_partial_values(ranges)
+        exists = self._operations.exists([names[row] for row in spanless])
         status = [FOUND] * len(names)
         sizes = np.full(len(names), _UNKNOWN_SIZE, np.int64)
         rows = np.empty((len(spans), 3), np.int64)
@@ -90,23 +81,17 @@ class ForeignStore(Store):
         sizes[np.array(status) != FOUND] = -1
         return Fetched(Sources(None, buffers), status, [None] * len(names), sizes, rows)
 
-    async def _get(self, key: str, byte_range: ByteRequest | None) -> bytes | None:
-        value = await self._store.get(key, default_buffer_prototype(), byte_range)
-        return None if value is None else value.to_bytes()
-
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As in the port; `expect` is ignored."""
         self.require("writable")
-        values = [cpu.Buffer.from_bytes(value) for value in join_pieces(pieces)]
-        self._map(self._store.set, list(zip(names, values, strict=True)))
+        self._operations.set_values(dict(zip(names, join_pieces(pieces), strict=True)))
         return [ABSENT] * len(names)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As in the port; `expect` is ignored."""
         self.require("erasable")
-        self._map(self._store.delete, [(name,) for name in names])
+        assert self._operations.erase_values is not None, "it is erasable"
+        self._operations.erase_values(names)
         return [None] * len(names)
 
     def list_page(
@@ -114,18 +99,3 @@ class ForeignStore(Store):
     ) -> NoReturn:
         """Lists nothing: zarr-python names the chunks."""
         raise StoreError(f"{self} is not listed here")
-
-    def _map(self, call: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-        """The results of coroutines; as many run at once as zarr-python is configured to run."""
-        if not arguments:
-            return []
-        calls = concurrent_map(arguments, call, config.get("async.concurrency"))
-        return list(asyncio.run_coroutine_threadsafe(calls, self._loop).result())
-
-
-def _request(start: int, length: int) -> ByteRequest | None:
-    if start < 0:
-        return SuffixByteRequest(-start)
-    if length < 0:
-        return OffsetByteRequest(start) if start else None
-    return RangeByteRequest(start, start + length)

@@ -27,9 +27,8 @@ from frazil.integrations.zarr.selections import Item, Selected, coordinates_of, 
 from frazil.integrations.zarr.store import FrazilStore
 from frazil.integrations.zarr.threads import in_thread
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, plain_chunks
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.array_storage.scalar_chunk import plain_chunks
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 

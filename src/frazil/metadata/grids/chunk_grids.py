@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
+from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import Json, member
-from frazil.metadata.members import Members, lengths_from_user
+from frazil.metadata.members import INT64_MAX, Members, lengths_from_user
 from frazil.metadata.value import Value, assign
 
 if TYPE_CHECKING:
@@ -60,6 +63,18 @@ class RegularGrid(Value):
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True)])
+
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """As in RectilinearGrid, like the methods below."""
+        return self.chunk_shape
+
+    def covering(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        counts = self.grid_shape(shape)
+        return tuple([min(count * chunk, INT64_MAX) for count, chunk in zip(counts, self.chunk_shape, strict=True)])
+
+    def corners(self, coords: Columns) -> Columns:
+        return coords * np.array(self.chunk_shape, np.int64).reshape(1, -1)
 
 
 class UserGrid(RegularGrid):

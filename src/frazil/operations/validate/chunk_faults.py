@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.shape.extents import corners
+from frazil.array.shape.extents import chunk_grid_of
 from frazil.errors import DataError, StoreError
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.validate.report import Problem, problem_of
@@ -43,9 +43,8 @@ def _boxes(array: Array, coords: Columns, max_bytes: int) -> Iterator[Box]:
         high = low + 1
         while high < len(coords) and high - low < together and _follows(coords[high - 1], coords[high]):
             high += 1
-        first, last = corners(
-            np.array([coords[low], coords[high - 1] + 1], np.int64), array.metadata.chunk_grid
-        ).tolist()
+        ends = np.array([coords[low], coords[high - 1] + 1], np.int64)
+        first, last = chunk_grid_of(array.metadata).corners(ends).tolist()
         box = tuple(slice(a, min(b, length)) for a, b, length in zip(first, last, array.shape, strict=True))
         whole = window(array, box)
         if whole.nbytes <= max_bytes:

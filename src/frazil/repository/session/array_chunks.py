@@ -36,6 +36,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     clip_span,
     clip_spans,
 )
@@ -134,7 +135,7 @@ class ArrayChunks:
         located: Located,
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -193,7 +194,7 @@ class ArrayChunks:
         found = [row for row in stored if located.names[located.object[row]] == key]
         return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
 
-    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+    def publish(self, coords: Columns, pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         owner = self._owner
         lengths = _value_lengths(pieces)
         limit = self._pending_limit
@@ -245,7 +246,7 @@ class ArrayChunks:
             owner.chunks_added()
         return version
 
-    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase(self, coords: Columns, expect: Versions) -> list[Changed | None]:
         owner = self._owner
         with owner.lock:
             changed = owner.change_of(self._key).changed_references()
@@ -265,7 +266,7 @@ class ArrayChunks:
         with self._owner.lock:
             self._owner.change_of(self._key).append(Append(axis, old, new))
 
-    def _as_expected(self, coords: Columns, expect: Sequence[Version | None]) -> NDArray[np.bool_]:
+    def _as_expected(self, coords: Columns, expect: Versions) -> NDArray[np.bool_]:
         fits = np.ones(len(coords), np.bool_)
         conditional = [i for i, version in enumerate(expect) if version is not None]
         if conditional:
@@ -306,9 +307,7 @@ def _whole_chunks(located: Located, spans: Columns) -> Merged | None:
     return Merged(whole, np.arange(len(spans)), first, np.where(small, count, -1))
 
 
-def _fetch_one(
-    store: Store, located: Located, spans: Columns, expect: Sequence[Version | None] | None
-) -> Fetched | None:
+def _fetch_one(store: Store, located: Located, spans: Columns, expect: Versions | None) -> Fetched | None:
     """A fast path for one span of one chunk, in a chunk file or in memory; None if it does not apply."""
     versions = located.versions
     if len(spans) != 1 or versions is None:

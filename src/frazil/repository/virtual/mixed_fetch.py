@@ -17,7 +17,7 @@ from frazil.stores.array_storage.chunk_storage import NOWHERE, Located, ObjectLi
 from frazil.stores.array_storage.shared_objects import fetch_located, object_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
-from frazil.stores.values import FOUND, STALE, Columns, Fetched, Version
+from frazil.stores.values import FOUND, STALE, Columns, Fetched, Versions
 
 VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
@@ -52,7 +52,7 @@ def fetch_mixed(
     located: Located,
     spans: Columns,
     *,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     single_read: bool,
 ) -> Fetched:
     """ChunkStorage.fetch if some chunks are virtual. Also raises the errors of VirtualContainers.fetch."""

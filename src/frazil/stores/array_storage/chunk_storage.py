@@ -29,6 +29,7 @@ from frazil.stores.values import (
     Fetched,
     Pieces,
     Version,
+    Versions,
     up_to,
 )
 
@@ -77,7 +78,7 @@ class Located(Record):
     base: Columns
     length: Columns
     inline: Sequence[SourceBuffer] = ()
-    versions: Sequence[Version | None] | None = None
+    versions: Versions | None = None
     must_exist: bool = False
     plain: bool = False
 
@@ -127,7 +128,7 @@ class Located(Record):
         """bool[n]: which chunks are in objects."""
         return np.asarray((self.kind != NOWHERE) & (self.kind != INLINE), np.bool_)
 
-    def expected_objects(self, expect: Sequence[Version | None]) -> Sequence[Version | None] | None:
+    def expected_objects(self, expect: Versions) -> Versions | None:
         """For each object one of the versions that its chunks expect (a row each), None for any; None instead of a list if nothing is expected of objects."""
         if self.plain or self.versions is not None:
             return expect if self.plain else None
@@ -196,7 +197,7 @@ class ChunkStorage(Protocol):
         located: Located,
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -204,10 +205,10 @@ class ChunkStorage(Protocol):
         chunk). expect, and the answer's status, versions, sizes and version_may_repeat, have a row for each row of `located`; sizes are those of chunks. The
         files of the answer are the objects, in the order of located.names."""
 
-    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+    def publish(self, coords: Columns, pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """Replaces each chunk whole if it has the version expected (ANY, ABSENT, a version). The only way to replace a chunk."""
 
-    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase(self, coords: Columns, expect: Versions) -> list[Changed | None]:
         """Removes chunks, which then are the fill value; with ANY a missing chunk is no error."""
 
     def whole_change(self) -> AbstractContextManager[None]:
@@ -307,7 +308,7 @@ class PlainChunks:
         located: Located,
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -318,13 +319,13 @@ class PlainChunks:
             self.store, located.names, spans, expect=expect, continue_from=continue_from, single_read=single_read
         )
 
-    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+    def publish(self, coords: Columns, pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         return self.store.put_many(self._names(coords), pieces, self._honoured(expect))
 
-    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase(self, coords: Columns, expect: Versions) -> list[Changed | None]:
         return self.store.erase_many(self._names(coords), self._honoured(expect))
 
-    def _honoured(self, expect: Sequence[Version | None]) -> Sequence[Version | None]:
+    def _honoured(self, expect: Versions) -> Versions:
         """A store without conditions gets none: there, writers of one chunk can lose each other's data."""
         return expect if self.store.capabilities.expects else [ANY] * len(expect)
 
@@ -367,6 +368,36 @@ class PlainChunks:
         return self.keys.encode_all(coords, self.prefix)
 
 
+class ScalarChunk(PlainChunks):
+    """The chunk of an array without dimensions, which may have either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`): the one that exists, or
+    the encoding's own if neither does. also: the other key"""
+
+    __slots__ = ("also",)
+
+    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, also: str, largest: int | None = None) -> None:
+        super().__init__(store, prefix, keys, largest)
+        self.also = prefix + also
+
+    def locate_one(self, coordinates: tuple[int, ...]) -> Located:
+        return super().locate_one(coordinates)._replace(names=(self._name(),))
+
+    def _names(self, coords: Columns) -> list[str]:
+        return [self._name()] * len(coords)
+
+    def _name(self) -> str:
+        own = self.keys.encode_one((), self.prefix)
+        sizes = self.store.sizes([own, self.also])
+        return self.also if sizes[0] < 0 <= sizes[1] else own
+
+
+def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int, largest: int | None = None) -> PlainChunks:
+    """The chunks of an array in a hierarchy of documents. largest: see PlainChunks."""
+    also = getattr(keys, "also", None) if not ndim else None
+    return (
+        PlainChunks(store, prefix, keys, largest) if also is None else ScalarChunk(store, prefix, keys, also, largest)
+    )
+
+
 def _bounded(spans: Columns, largest: int) -> Columns:
     """The spans, with those up to the end of their object limited (values.up_to)."""
     bounded = spans.copy()
@@ -389,7 +420,7 @@ def fetch_spans(
     names: Sequence[str],
     spans: Columns,
     *,
-    expect: Sequence[Version | None] | None = None,
+    expect: Versions | None = None,
     continue_from: Fetched | None = None,
     single_read: bool = False,
 ) -> Fetched:
@@ -401,7 +432,7 @@ def fetch_spans(
     return fetched._replace(rows=merged.cut(fetched.rows))
 
 
-def as_objects(values: Sequence[Version | None]) -> NDArray[np.object_]:
+def as_objects(values: Versions) -> NDArray[np.object_]:
     column = np.empty(len(values), np.object_)
     column[:] = list(values)
     return column

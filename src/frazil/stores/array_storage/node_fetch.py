@@ -25,6 +25,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    Versions,
     expecting,
     object_rows,
     replaced_between_requests,
@@ -71,7 +72,7 @@ class ChunkBatch(Record):
             found = located, self.storage.fetch(located, spans, continue_from=before)
         return self._replace(held=found), as_buffers(found[1], names, spans)
 
-    def _looked_up(self, versions: Sequence[Version | None]) -> Fetched:
+    def _looked_up(self, versions: Versions) -> Fetched:
         """The answer without bytes."""
         sizes = self.sizes()
         status = [FOUND if size >= 0 else ABSENT_KEY for size in sizes.tolist()]
@@ -109,7 +110,7 @@ def fetch_batches(
     batches: Sequence[Batch],
     names: Sequence[str],
     spans: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     *,
     single_read: bool,
 ) -> Fetched:

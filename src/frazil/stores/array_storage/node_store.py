@@ -42,7 +42,19 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
-from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
+from frazil.stores.values import (
+    ABSENT,
+    ANY,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Page,
+    Pieces,
+    Version,
+    Versions,
+    continued,
+)
 
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
@@ -96,7 +108,7 @@ class NodeStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -149,9 +161,7 @@ class NodeStore(Store):
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Before anything is written, raises
         InvalidInputError for an impossible key, MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot
         hold."""
@@ -248,7 +258,7 @@ class NodeStore(Store):
                 hint=f"erase it first: erase_prefix({data_prefix(path)!r})",
             )
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says; with the document of a node everything below it is removed. Chunks are removed first, then documents, the lowest first."""
         if is_prefix(names):
             self._erase_below(names[0])

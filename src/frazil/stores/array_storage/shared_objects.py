@@ -33,7 +33,7 @@ from frazil.stores.values import (
     Columns,
     Fetched,
     Sources,
-    Version,
+    Versions,
     clip_spans,
     continued,
 )
@@ -80,7 +80,7 @@ def fetch_located(
     located: Located,
     spans: Columns,
     *,
-    expect: Sequence[Version | None] | None = None,
+    expect: Versions | None = None,
     continue_from: Fetched | None = None,
     single_read: bool = False,
 ) -> Fetched:
@@ -112,7 +112,7 @@ def _fetch_objects(
     store: Store,
     located: Located,
     spans: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     continue_from: Fetched | None,
     single_read: bool,
 ) -> Fetched:
@@ -143,9 +143,7 @@ def _fetch_objects(
     return fetched._replace(status=[STALE if before == FOUND != now else now for before, now in before_and_now])
 
 
-def _by_chunk(
-    located: Located, fetched: Fetched
-) -> tuple[NDArray[np.uint8], Sequence[Version | None], Columns, Sequence[bool] | None]:
+def _by_chunk(located: Located, fetched: Fetched) -> tuple[NDArray[np.uint8], Versions, Columns, Sequence[bool] | None]:
     """Status, version, size and version_may_repeat of each chunk from those of the objects."""
     stored = located.kind == STORED
     status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
@@ -168,9 +166,7 @@ def _by_chunk(
     return status, versions, sizes, version_may_repeat.tolist()
 
 
-def _stale(
-    status: NDArray[np.uint8], versions: Sequence[Version | None], expect: Sequence[Version | None]
-) -> NDArray[np.bool_]:
+def _stale(status: NDArray[np.uint8], versions: Versions, expect: Versions) -> NDArray[np.bool_]:
     """Which chunks have another version than expected, or are missing, or exist against expectation."""
     if expect is versions:
         return np.zeros(len(status), np.bool_)

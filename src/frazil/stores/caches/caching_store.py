@@ -35,6 +35,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     clip_span,
     continued,
     mark_stale,
@@ -154,7 +155,7 @@ class KeepingStore(WrappedStore):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -165,14 +166,14 @@ class KeepingStore(WrappedStore):
             return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)))
         return self._fetch(names, spans, expect)
 
-    def _fetch(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _fetch(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         for _ in attempts(READS):
             fetched = self._fetch_now(names, spans, expect)
             if not replaced_between_requests(fetched, expect):
                 return fetched
         raise replaced("the value was", names[0])
 
-    def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         answer, trusts = _Answer(names, spans), self._policy.trusts
         objects, answer.parts = self._kept.find(names, answer.spans)
         missing = answer.missing()
@@ -192,7 +193,7 @@ class KeepingStore(WrappedStore):
         return answer.fetched(None, {})
 
     def _completed(
-        self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Sequence[Version | None] | None
+        self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Versions | None
     ) -> Fetched:
         """The rest of an answer, from the store below: for the names of some rows."""
         row_of = {row: at for at, row in enumerate(rows)}
@@ -223,7 +224,7 @@ class KeepingStore(WrappedStore):
         answer: _Answer,
         row_of: Mapping[int, int],
         which: Sequence[int],
-        expect: Sequence[Version | None] | None,
+        expect: Versions | None,
     ) -> _InnerFetch:
         """Requests some spans from the store below; neighbours in one request."""
         names, running = [answer.names[row] for row in row_of], self._kept.begin()
@@ -233,7 +234,7 @@ class KeepingStore(WrappedStore):
         )
 
     def _fetch_continued(
-        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
+        self, names: Sequence[str], spans: Columns, expect: Versions | None, continue_from: Fetched
     ) -> Fetched:
         before = continued(continue_from, _Resume)
         answer, versions = _Answer(names, spans), continue_from.versions
@@ -308,13 +309,11 @@ class KeepingStore(WrappedStore):
                 if prefix == "" or prefix[-1] == "/":
                     self._kept.drop_below(prefix)
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         with self._dropped(names):
             return self.inner.put_many(names, pieces, expect)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         with self._dropped(names):
             return self.inner.erase_many(names, expect)
 

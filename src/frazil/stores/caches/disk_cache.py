@@ -14,7 +14,7 @@ from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entr
 from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
 from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, RunningFetch, Span
 from frazil.stores.store import Store
-from frazil.stores.values import Version, clip_span
+from frazil.stores.values import Versions, clip_span
 
 DEFAULT_LIMIT: Final = 10 * 2**30  # bytes
 _SMALL: Final = 2**14  # bytes: a version request takes as long as reading a range of this size or less
@@ -84,7 +84,7 @@ class DiskRanges:
         self._measuring = 0  # the id of the process that is measuring; a child of it is not
 
     def find(
-        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+        self, names: Sequence[str], spans: Sequence[Span], versions: Versions | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
         objects: list[KeptObject | None] = []
         usable: list[list[Entry]] = []

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from frazil.base.record import Record
 from frazil.base.weak_references import WeakValues
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
-from frazil.stores.values import Version, clip_span
+from frazil.stores.values import Version, Versions, clip_span
 
 Span = tuple[
     int, int, int
@@ -59,7 +59,7 @@ class RangeCache(Protocol):
     """A store for parts of values by key; the least recently used are removed first. Safe to use from many threads, and after a fork."""
 
     def find(
-        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+        self, names: Sequence[str], spans: Sequence[Span], versions: Versions | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
         """For each name the known value, for each span a part that holds its existing bytes.
 
@@ -110,7 +110,7 @@ class MemoryRanges:
         self._numbers: Final = count()
 
     def find(
-        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+        self, names: Sequence[str], spans: Sequence[Span], versions: Versions | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
         if not self._objects:
             return [None] * len(names), [None] * len(spans)

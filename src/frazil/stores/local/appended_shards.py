@@ -14,7 +14,7 @@ from frazil.base.record import Record
 from frazil.errors import ChecksumError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import refused
-from frazil.stores.values import Columns, Version
+from frazil.stores.values import Columns, Versions
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -36,7 +36,7 @@ class Changes(Record):
     rows: Columns
     offsets: Columns
     heads: Columns
-    expect: Sequence[Version | None]
+    expect: Versions
 
 
 class Answers(Record):

@@ -23,6 +23,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    Versions,
     mark_stale,
     object_rows,
 )
@@ -63,12 +64,12 @@ def unknown_sizes(count: int) -> Columns:
 
 def answered(
     sources: Sources,
-    versions: Sequence[Version | None],
+    versions: Versions,
     sizes: Columns,
     version_may_repeat: Sequence[bool] | None,
     folders: Sequence[int],
     spans: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
 ) -> Fetched:
     """The found objects, each with its status under `expect`, and the rows of the spans."""
     status = [ABSENT_KEY if version is None else FOUND for version in versions]
@@ -96,7 +97,7 @@ def pack_version(inode: int, size: int, changed: int) -> Version:
     return _PACK(inode, size, changed & _WORD)
 
 
-def numbers_of(versions: Sequence[Version | None]) -> Columns:
+def numbers_of(versions: Versions) -> Columns:
     """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 without a version."""
     return (
         np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)

@@ -60,6 +60,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     no_names,
     pieces_of,
 )
@@ -152,7 +153,7 @@ class LocalStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -189,7 +190,7 @@ class LocalStore(Store):
             found = self._opened(root, names)
         return answered(*found, spans, expect)
 
-    def _missing_answer(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _missing_answer(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
     def _opened(
@@ -237,9 +238,7 @@ class LocalStore(Store):
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. If one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
@@ -249,7 +248,7 @@ class LocalStore(Store):
             return when_files_are_free(partial(self._put, names, pieces, expect))
         return self._put(names, pieces, expect)
 
-    def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+    def _put(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         conditions = [expected(version) for version in expect]
         root = self._open() or self._root_created()
         result = self._published(root, names, pieces, conditions)
@@ -298,7 +297,7 @@ class LocalStore(Store):
         new_files.write_file(root.fd, key, parts, sync=self.sync)
         return file_version(root.fd, key)
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says. Folders stay, except below an erased prefix: there empty folders are removed, and the files that crashed writers left."""
         if is_prefix(names):
             self._erase_below(names[0])
@@ -308,7 +307,7 @@ class LocalStore(Store):
             return when_files_are_free(partial(self._erase, names, expect))
         return self._erase(names, expect)
 
-    def _erase(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def _erase(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         root = self._current_root()
         result = np.empty((len(names), 4), np.int64)
         if root is None:
@@ -481,9 +480,7 @@ class LocalStore(Store):
         if self._folds_case(root, certain=True):
             case_folding.refuse_clash(root.fd, names)
 
-    def _published(
-        self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> Columns:
+    def _published(self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Versions) -> Columns:
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets, *_ = pieces

@@ -39,6 +39,7 @@ from frazil.stores.values import (
     Page,
     Pieces,
     Version,
+    Versions,
 )
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class ObjectStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -249,9 +250,7 @@ class ObjectStore(Store):
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. Large values without an expected version, whose pieces are in memory or mapped, are sent in parts, one after the other."""
         self.require("writable")
         if pieces.parts is not None and names:
@@ -393,7 +392,7 @@ class ObjectStore(Store):
             hint="this server cannot store a key together with keys that begin with it and a slash: choose another key",
         )
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says, except that an erase with an expected version is a StoreError, and nothing is erased (capabilities.conditional_erase)."""
         self.require("erasable")
         if any(expect):

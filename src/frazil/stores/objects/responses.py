@@ -18,6 +18,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    Versions,
     resolve_span,
 )
 
@@ -31,7 +32,7 @@ def put_together(
     of_spans: Sequence[Answer],
     of_name: Sequence[Sequence[int]],
     answers: Sequence[Answer],
-    expect: Sequence[Version | None],
+    expect: Versions,
     continue_from: Fetched | None,
 ) -> Fetched:
     status = [FOUND] * len(names)

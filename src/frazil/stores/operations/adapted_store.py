@@ -42,6 +42,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     continued,
     resolve_span,
 )
@@ -119,7 +120,7 @@ class AdaptedStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -224,9 +225,7 @@ class AdaptedStore(Store):
                 objects[key] = now._replace(version=entry.version)
         return objects, stale
 
-    def _versions_after(
-        self, objects: Objects, names: Sequence[str], expect: Sequence[Version | None]
-    ) -> dict[str, Version]:
+    def _versions_after(self, objects: Objects, names: Sequence[str], expect: Versions) -> dict[str, Version]:
         """Versions of the values that were read, once more, if other processes may change them."""
         if self._ops.version is None:
             return {}
@@ -251,9 +250,7 @@ class AdaptedStore(Store):
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> builtins.list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> builtins.list[Version | Changed]:
         """As the port says, as far as the object supports it: it may show partly written values to others. If one value fails, others of the call may
         have been stored."""
         self.require("writable")
@@ -274,7 +271,7 @@ class AdaptedStore(Store):
         version = self._ops.set_if(key, value, expected)
         return Changed(self._version(key) or ABSENT) if version is None else version
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> builtins.list[Changed | None]:
         """As the port says, as far as the object supports it."""
         if is_prefix(names):
             self._erase_below(names[0])

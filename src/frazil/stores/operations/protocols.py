@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     SetIf = Callable[[str, bytes, bytes], bytes | None]
     EraseIf = Callable[[str, bytes], bool]
 
-OPERATIONS: Final = (
-    "get",
-    "get_partial_values",
-    "set",
-    "set_partial_values",
-    "erase",
-    "erase_values",
-    "erase_prefix",
-    "list",
-    "list_prefix",
-    "list_dir",
-)
-_EXTRAS: Final = ("size", "sizes", "set_values", "version", "set_if", "erase_if")
 MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # errors for a missing key
 _WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which no key can be missing
 _ADDRESS: Final = re.compile(r"(?<=://)(?:[^@\s'\"<>]*@)?([^\s?'\"<>]*)(?:\?[^\s'\"<>]*)?")
@@ -88,30 +75,26 @@ class Operations:
 
     Failures of the object become StoreErrors, but MISSING_ERRORS are passed on. list_dir returns prefixes without the "/" at their end."""
 
-    __slots__ = (*OPERATIONS, *_EXTRAS, "suffix_ranges")
-
-    get: Get | None
-    get_partial_values: GetPartialValues | None
-    set: Set | None
-    set_partial_values: SetPartialValues | None
-    erase: Erase | None
-    erase_values: EraseValues | None
-    erase_prefix: Erase | None
-    list: ListAll | None
-    list_prefix: ListPrefix | None
-    list_dir: ListDir | None
-    size: Size | None
-    sizes: Sizes | None
-    set_values: SetValues | None
-    version: VersionOf | None
-    set_if: SetIf | None
-    erase_if: EraseIf | None
-    suffix_ranges: bool
+    get: Get | None = None
+    get_partial_values: GetPartialValues | None = None
+    set: Set | None = None
+    set_partial_values: SetPartialValues | None = None
+    erase: Erase | None = None
+    erase_values: EraseValues | None = None
+    erase_prefix: Erase | None = None
+    list: ListAll | None = None
+    list_prefix: ListPrefix | None = None
+    list_dir: ListDir | None = None
+    size: Size | None = None
+    sizes: Sizes | None = None
+    set_values: SetValues | None = None
+    version: VersionOf | None = None
+    set_if: SetIf | None = None
+    erase_if: EraseIf | None = None
+    suffix_ranges: bool = False
 
     def __init__(self, found: Mapping[str, Callable[..., object]], *, suffix_ranges: bool) -> None:
-        for name in (*OPERATIONS, *_EXTRAS):
-            setattr(self, name, found.get(name))
-        self.suffix_ranges = suffix_ranges
+        vars(self).update(found, suffix_ranges=suffix_ranges)
 
     @classmethod
     def of(cls, inner: object, without: type | None = None) -> Operations:
@@ -122,7 +105,7 @@ class Operations:
                 f"{inner.__name__} is a class, not a store", hint=f"make one: {inner.__name__}(...)"
             )
         found = _mapping_operations(inner) if isinstance(inner, Mapping) else {}
-        for name in (*OPERATIONS, *_EXTRAS):
+        for name in _NAMES:
             method = getattr(inner, name, None)
             inherited = without is not None and getattr(type(inner), name, None) is getattr(without, name, inner)
             if callable(method) and not inherited and name not in found:
@@ -138,6 +121,10 @@ class Operations:
             )
         wrapped = {name: _with_store_errors(name, method) for name, method in found.items()}
         return cls(wrapped, suffix_ranges=bool(getattr(inner, "suffix_ranges", False)))
+
+
+_NAMES: Final = tuple(Operations.__annotations__)[:-1]
+OPERATIONS: Final = _NAMES[:10]  # those of the document
 
 
 def _mapping_operations(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]:

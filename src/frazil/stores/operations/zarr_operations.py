@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import zarr.storage
@@ -74,8 +74,15 @@ class ZarrOperations:
 
     suffix_ranges: Final = True
 
-    def __init__(self, store: ZarrStore, requests_in_flight: int) -> None:
+    def __init__(
+        self,
+        store: ZarrStore,
+        requests_in_flight: int,
+        loop: Callable[[], asyncio.AbstractEventLoop] = event_loop,
+    ) -> None:
+        """loop: where coroutines run"""
         self.store: Final = store
+        self._loop = loop
         self._requests = requests_in_flight
         can_list = store.supports_listing
         self.erase_values = self._erase_values if store.supports_deletes else None
@@ -88,7 +95,7 @@ class ZarrOperations:
         return repr(self.store)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return ZarrOperations, (self.store, self._requests)
+        return ZarrOperations, (self.store, self._requests, self._loop)
 
     # --- values --------------------------------------------------------------------------------------------------------------------
 
@@ -102,6 +109,9 @@ class ZarrOperations:
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
         return self._map(self._size, keys)
+
+    def exists(self, keys: Sequence[str]) -> list[bool]:
+        return self._map(self.store.exists, keys)
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
@@ -168,8 +178,10 @@ class ZarrOperations:
 
     # --- the event loop ------------------------------------------------------------------------------------------------------------
 
-    def _map(self, call: Callable[[A], Coroutine[object, object, R]], items: Iterable[A]) -> list[R]:
+    def _map(self, call: Callable[[A], Coroutine[object, object, R]], items: Sequence[A]) -> list[R]:
         """The results of a coroutine function for each item; raises the first error after all have ended."""
+        if not items:
+            return []
 
         async def run() -> list[R]:
             gate = asyncio.Semaphore(self._requests)
@@ -190,8 +202,8 @@ class ZarrOperations:
         return self._run(run)
 
     def _run(self, call: Callable[[], Coroutine[object, object, R]]) -> R:
-        """The result of a coroutine function, which runs in zarr-python's loop. Raises StoreError in the thread of that loop, which would wait for itself."""
-        loop: asyncio.AbstractEventLoop = event_loop()
+        """The result of a coroutine function, which runs in the loop. Raises StoreError in the thread of that loop, which would wait for itself."""
+        loop = self._loop()
         if asyncio._get_running_loop() is loop:
             raise StoreError(
                 f"{self.store} is used from zarr-python's own event loop", hint="call Frazil in another thread"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.stores.values import MISSING, OPEN_AT_ONCE, Columns, Fetched, Sources, Version
+from frazil.stores.values import MISSING, OPEN_AT_ONCE, Columns, Fetched, Sources, Version, Versions
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetched]
+Fetch = Callable[[Sequence[str], Columns, Versions | None], Fetched]
 
 
 def pages_of(count: int) -> list[Columns]:
@@ -24,7 +24,7 @@ def fetch_in_pages(
     fetch: Fetch,
     names: Sequence[str],
     spans: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     pages: Sequence[Columns],
 ) -> Fetched:
     """fetch(names, spans, expect), page by page; a page is rows of names. `fetch` must return buffers. The answer of several pages cannot be continued."""

@@ -22,7 +22,7 @@ from frazil.stores.values import (
     Columns,
     Fetched,
     Sources,
-    Version,
+    Versions,
     expecting,
 )
 
@@ -103,7 +103,7 @@ def fetch_chunks(
     located: Located,
     spans: Columns,
     before: Fetched,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
 ) -> Fetched:
     """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. before: of the objects, or an earlier answer for the chunks.
     A name whose object was replaced since is STALE."""

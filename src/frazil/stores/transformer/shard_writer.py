@@ -1,7 +1,7 @@
 """Replacing and erasing chunks of shards in a store without losing chunks of other writers: each shard is replaced under its version, and again
 if another writer was faster.
 
-Reading is in shard_reader.py, the layout of new shards in shard_builder.py."""
+Reading is in shard_reader.py. codecs/sharding/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from frazil.base.arrays import Flags, among, distinct, offsets_of
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts, outrun
-from frazil.codecs.sharding.shard import Level, StackedIndex
+from frazil.codecs.sharding.shard import InnerChunks, Level, StackedIndex, assemble
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
-from frazil.stores.transfer.composed_values import picked
-from frazil.stores.transformer.shard_builder import Carried, Chunks, rebuilt
+from frazil.stores.transfer.composed_values import composed, joined_sources, picked
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards
 from frazil.stores.values import (
@@ -33,6 +32,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     pieces_of,
 )
 
@@ -64,6 +64,15 @@ def erased_values(count: int) -> Values:
     """Chunks to erase."""
     none = Pieces(Sources(None, ()), NO_SPANS, np.zeros(count + 1, np.int64))
     return Values(none, np.full(count, -1))
+
+
+class _Carried(Record):
+    """Chunks that stay: their shards, their numbers in the index, and the places of their bytes."""
+
+    shard: Columns
+    number: Columns
+    sources: Sources
+    rows: Columns
 
 
 class _Batch(Record):
@@ -98,7 +107,7 @@ class ShardWriter(Record):
     inner: Store
     level: Level
 
-    def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], values: Values) -> list[Answer]:
+    def change(self, chunk_rows: ChunkRows, expect: Versions, values: Values) -> list[Answer]:
         """Puts chunks, or erases them. Returns for each its new version (None: it was erased), or the change of another writer."""
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
@@ -122,7 +131,7 @@ class ShardWriter(Record):
         self,
         chunk_rows: ChunkRows,
         part: Columns,
-        expect: Sequence[Version | None],
+        expect: Versions,
         values: Values,
         answers: list[Answer],
         published: dict[int, Version],
@@ -133,7 +142,7 @@ class ShardWriter(Record):
         if carried is None:
             return batch.rows
         values = values.take(batch.rows)
-        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried)
+        outcome = self._published(batch, values, carried)
         again = [isinstance(outcome[group], Changed) for group in batch.group.tolist()]
         for row, group, length in zip(batch.rows.tolist(), batch.group.tolist(), values.length.tolist(), strict=True):
             answer = outcome[group]
@@ -142,7 +151,7 @@ class ShardWriter(Record):
                 published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], values: Values) -> _Batch:
+    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Versions, values: Values) -> _Batch:
         """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
         shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
@@ -162,7 +171,7 @@ class ShardWriter(Record):
                 versions[row] = version or ABSENT
         return _Batch(names, tables, exists, versions, opened, which, part, group, chunk_rows.number[part])
 
-    def _with_expected(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
+    def _with_expected(self, batch: _Batch, expect: Versions, answers: list[Answer]) -> _Batch:
         """The chunks with the expected version; the others get their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
@@ -173,30 +182,29 @@ class ShardWriter(Record):
                     answers[row], fits[position] = Changed(present), False
         return batch if fits.all() else batch.only(fits)
 
-    def _carried(self, batch: _Batch) -> Carried | None:
+    def _carried(self, batch: _Batch) -> _Carried | None:
         """Fetches the chunks that stay in rebuilt shards, in one fetch; None if a shard was replaced meanwhile."""
         group, number = StackedIndex(batch.tables, np.arange(len(batch.tables))).others(batch.group, batch.number)
         rebuilt = np.zeros(len(batch.tables), np.bool_)
         rebuilt[batch.group] = True
         group, number = group[rebuilt[group]], number[rebuilt[group]]
         if not len(group):
-            return Carried(group, number, Sources(None, ()), NO_SPANS)
+            return _Carried(group, number, Sources(None, ()), NO_SPANS)
         position = np.zeros(len(batch.names), np.int64)
         position[batch.which] = np.arange(len(batch.which))
         spans = np.column_stack((position[group], batch.tables[group, number]))
         fetched = fetch_spans(self.inner, batch.opened.names, spans, continue_from=batch.opened.fetched)
         if STALE in fetched.status or (fetched.rows[:, 0] == MISSING).any():
             return None
-        return Carried(group, number, fetched.sources, fetched.rows)
+        return _Carried(group, number, fetched.sources, fetched.rows)
 
-    def _published(self, batch: _Batch, new: Chunks, carried: Carried) -> dict[int, Answer]:
-        """The result for each shard that has new chunks."""
+    def _published(self, batch: _Batch, new: Values, carried: _Carried) -> dict[int, Answer]:
+        """The result for each shard that has new chunks. new: of the chunks of the batch"""
+        put = new.length >= 0
         touched, changes, full, opened = np.zeros((4, len(batch.names)), np.bool_)
-        touched[new.shard] = True
-        changes[new.shard[(new.length >= 0) | (batch.entries()[:, 0] >= 0)]] = (
-            True  # erasing a missing chunk changes nothing
-        )
-        full[np.concatenate((carried.shard, new.shard[new.length >= 0]))] = True
+        touched[batch.group] = True
+        changes[batch.group[put | (batch.entries()[:, 0] >= 0)]] = True  # erasing a missing chunk changes nothing
+        full[np.concatenate((carried.shard, batch.group[put]))] = True
         opened[batch.which] = True
         outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
         rebuilds = full & changes
@@ -206,32 +214,33 @@ class ShardWriter(Record):
                 names = [batch.names[row] for row in groups.tolist()]
                 versions = [batch.versions[row] for row in groups.tolist()]
                 if chosen is rebuilds:
-                    pieces = rebuilt(self.level, batch.tables[groups], *_of_groups(new, carried, chosen))
+                    pieces = picked(self._rebuilt(batch, new, carried), groups)
                     answers: Sequence[Answer] = self.inner.put_many(names, pieces, versions)
                 else:
                     answers = self._erased(names, versions)
                 outcome.update(zip(groups.tolist(), answers, strict=True))
         return outcome
 
-    def _erased(self, names: Sequence[str], versions: Sequence[Version | None]) -> Sequence[Answer]:
+    def _rebuilt(self, batch: _Batch, new: Values, carried: _Carried) -> Pieces:
+        """The shards of a batch without unused space: an old chunk keeps its position among the others, new ones come last. A shard without chunks has no
+        bytes."""
+        sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)
+        put = np.flatnonzero(new.length >= 0)
+        first = np.append(new.pieces.offsets[:-1][put], new.pieces.offsets[-1])
+        shard = np.concatenate((batch.group[put], carried.shard))
+        number = np.concatenate((batch.number[put], carried.number))
+        chunks = InnerChunks(
+            shard,
+            number,
+            np.concatenate((new.pieces.rows, rows)),
+            np.concatenate((first, first[-1] + 1 + np.arange(len(rows)))),
+            batch.tables[shard, number, 0],
+        )
+        made = assemble(self.level, chunks, np.full_like(batch.tables, -1), -1 - len(sources.buffers), empty=False)
+        return composed(Sources(sources.files, [*sources.buffers, made.indexes]), made.rows, made.offsets)
+
+    def _erased(self, names: Sequence[str], versions: Versions) -> Sequence[Answer]:
         can = self.inner.capabilities
         if not can.erasable or (can.expects and not can.conditional_erase):
             return self.inner.put_many(names, pieces_of([whole_shard.empty_shard(self.level)] * len(names)), versions)
         return self.inner.erase_many(names, versions)
-
-
-def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Carried]:
-    """The chunks of some shards, renumbered to these shards."""
-    if chosen.all():
-        return new, carried
-    position = np.cumsum(chosen) - 1
-    which, carried_rows = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
-    return (
-        Chunks(position[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
-        Carried(
-            position[carried.shard[carried_rows]],
-            carried.number[carried_rows],
-            carried.sources,
-            carried.rows[carried_rows],
-        ),
-    )

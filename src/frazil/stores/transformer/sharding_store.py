@@ -14,6 +14,9 @@ import numpy as np
 
 from frazil.base.arrays import among
 from frazil.base.retry import READS, attempts, replaced
+from frazil.codecs import Bytes, ShardingIndexed
+from frazil.codecs.chain.compilation import compile_chain
+from frazil.codecs.codec import ChunkSpec
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.array_storage.shared_objects import NOT_FETCHED
@@ -22,7 +25,6 @@ from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
@@ -41,6 +43,7 @@ from frazil.stores.values import (
     Page,
     Pieces,
     Version,
+    Versions,
     replaced_between_requests,
 )
 from frazil.stores.wrappers import WrappedStore
@@ -79,7 +82,9 @@ class ShardingStore(WrappedStore):
         if grid is not None and len(grid) != len(counts):
             raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
         try:
-            level = shard_level(counts)
+            # the index is at the end: offset and nbytes as little-endian uint64, without a checksum (Binary shard format)
+            sharding = ShardingIndexed([1] * len(counts), [Bytes()], [Bytes("little")])
+            level = compile_chain([sharding], ChunkSpec(counts, np.dtype(np.uint8), (), b"\0")).levels[0]
         except MetadataError as error:
             raise InvalidInputError(f"chunks_per_shard: {error.message}") from error
         self._keys: Final = ShardKeys(prefix, keys, counts, grid)
@@ -104,7 +109,7 @@ class ShardingStore(WrappedStore):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -128,7 +133,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         spans: Columns,
-        expect: Sequence[Version | None] | None,
+        expect: Versions | None,
         found: tuple[list[int], ChunkRows] | None = None,
     ) -> Fetched:
         rows, chunk_rows = self._chunk_rows(names) if found is None else found
@@ -144,9 +149,7 @@ class ShardingStore(WrappedStore):
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. A shard whose chunks are all given, with ANY, is not read; of others the index is read, and the parts that are kept."""
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
@@ -157,7 +160,7 @@ class ShardingStore(WrappedStore):
             ),
         )
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says. A shard without any chunk left is erased; another one is written without the erased chunks. If `inner` cannot erase, a shard
         without any chunk left is written too, with an index that marks all of them missing; other keys are then a StoreError, before anything is changed. A
         prefix that has whole shards below it is passed to `inner`."""
@@ -178,7 +181,7 @@ class ShardingStore(WrappedStore):
     def _changed(
         self,
         names: Sequence[str],
-        expect: Sequence[Version | None],
+        expect: Versions,
         values_of: Callable[[Columns], Values],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:

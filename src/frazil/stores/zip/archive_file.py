@@ -1,4 +1,5 @@
-"""Changing a zip archive that is a local file: its lock, the journal that undoes the changes of a killed writer, appended entries, and a new directory.
+"""Changing a zip archive that is a local file: its lock, the journal that undoes the changes of a killed writer, appended entries, a new
+directory, and a new file without unused parts.
 
 The steps, and what a reader finds after each, are in docs/design/069-zip.md. The entries are in entries.py."""
 
@@ -15,15 +16,19 @@ from struct import Struct, error
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+import numpy as np
+
 from frazil import _kernel
+from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.base.retry import FREE_FILES, attempts
 from frazil.errors import FormatError, StoreError
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of, refused
-from frazil.stores.values import Version
-from frazil.stores.zip.headers import FIXED, end_records
+from frazil.stores.values import Columns, Version
+from frazil.stores.zip.directory import Directory, find_end, parse_directory
+from frazil.stores.zip.headers import CENTRAL, FIXED, end_records, extra_lengths
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -33,6 +38,8 @@ _NEW: Final = ".frazil-new"  # added to the name of an unfinished file; one that
 _HEAD: Final = Struct("<8sQQQI")
 _MARK: Final = b"frazil\0\2"
 _PART: Final = 2**24  # bytes that the system copies in one call
+_DESCRIPTOR: Final = 0x8  # flag of an entry: numbers follow the data
+_LONGEST: Final = 24  # bytes of these numbers, of which there are at least 12
 _BUSY: Final = frozenset((errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK))
 
 
@@ -204,6 +211,34 @@ class ArchiveFile:
         if self.sync:
             folder = _kernel.Descriptor(os.path.dirname(self.path))
             os.fsync(folder.fd)
+
+
+def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
+    """Replaces an archive that is whole by one without unused parts. tail: all bytes from its directory on, which begins at `start`. Raises StoreError; then the archive is unchanged."""
+    end = find_end(tail, start + len(tail))
+    assert end is not None, "the archive is whole"
+    directory = parse_directory(tail[: end.length], end)
+    order = np.argsort(directory.header)
+    header = directory.header[order]
+    heads = np.frombuffer(b"".join(file.heads(header.tolist())), np.uint8).reshape(-1, FIXED)
+    last = header + FIXED + (directory.name + directory.stored)[order] + extra_lengths(heads)
+    last = np.where(directory.flags[order] & _DESCRIPTOR, np.minimum(last + _LONGEST, directory.bound[order]), last)
+    spans = np.stack((header, last - header), axis=1)
+    file.rewrite([(a, n) for a, n in spans.tolist()], _moved(directory, order, spans[:, 1]))
+
+
+def _moved(directory: Directory, order: Columns, lengths: Columns) -> bytes:
+    """The directory of the entries, in this order, one after the other."""
+    offsets = offsets_of(lengths).tolist()
+    records: list[bytes] = []
+    for row, offset in zip(order.tolist(), offsets[:-1], strict=True):
+        first, last, at = directory.record[row].tolist()
+        record, at = bytearray(directory.raw[first:last]), at - first
+        width = 4 if at < CENTRAL.size else 8
+        record[at : at + width] = offset.to_bytes(width, "little")
+        records.append(bytes(record))
+    raw = b"".join(records)
+    return raw + end_records(offsets[-1], len(raw), len(records))
 
 
 def _flush(path: str, fd: int, sync: bool) -> None:

@@ -29,6 +29,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    Versions,
     flat_buffer,
     mark_stale,
     object_rows,
@@ -122,7 +123,7 @@ def fetch_entries(
     found: Found,
     names: Sequence[str],
     spans: Columns,
-    expect: Sequence[Version | None] | None,
+    expect: Versions | None,
     version: Version | None,
     fetched: Fetched | None,
 ) -> Fetched | None:

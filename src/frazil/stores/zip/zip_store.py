@@ -41,15 +41,15 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     continued,
 )
-from frazil.stores.zip.archive_file import ArchiveFile, open_archive
+from frazil.stores.zip.archive_file import ArchiveFile, open_archive, rewrite_archive
 from frazil.stores.zip.archive_object import object_of
 from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
-from frazil.stores.zip.rewritten_archive import rewrite_archive
 
 _UNUSED_LIMIT: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
@@ -200,7 +200,7 @@ class ZipStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -224,7 +224,7 @@ class ZipStore(Store):
                     return fetched
         raise replaced("the zip archive was", self._object.key)
 
-    def _nothing(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+    def _nothing(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         """The answer without an archive."""
         entries = Entries(NO_ENTRIES, ABSENT, b"", version_is_unique=True)
         status = [STALE if expected else ABSENT_KEY for expected in expect or [None] * len(names)]
@@ -234,9 +234,7 @@ class ZipStore(Store):
         sizes = np.full(len(names), -1, np.int64)
         return Fetched(Sources(None, ()), status, [None] * len(names), sizes, rows, None, resume)
 
-    def _continued(
-        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
-    ) -> Fetched:
+    def _continued(self, names: Sequence[str], spans: Columns, expect: Versions | None, before: Fetched) -> Fetched:
         answer = continued(before, ReadEntries)
         version = answer.held.versions[0]
         if version is None and answer.held.status[0] == ABSENT_KEY:
@@ -321,9 +319,7 @@ class ZipStore(Store):
 
     # --- writing -----------------------------------------------------------------------------------------------------------------------
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. All values of a call are stored, or, if it fails, none."""
         self.require("writable")
         for name in names:
@@ -356,7 +352,7 @@ class ZipStore(Store):
                 entries.version = file.version()
         return answers
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says; also of prefixes."""
         self.require("erasable")
         if self._file is None and self._look().status[0] == ABSENT_KEY:

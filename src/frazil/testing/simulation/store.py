@@ -30,6 +30,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    Versions,
     object_rows,
 )
 from frazil.testing.simulation.media import Medium
@@ -194,7 +195,7 @@ class SimulatedStore(Store):
         names: Sequence[str],
         spans: Columns,
         *,
-        expect: Sequence[Version | None] | None = None,
+        expect: Versions | None = None,
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
@@ -213,9 +214,7 @@ class SimulatedStore(Store):
                 status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
+    def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         medium = self.world.medium
         values = [bytes(value) for value in join_pieces(pieces)]
         writes = [
@@ -225,7 +224,7 @@ class SimulatedStore(Store):
         answers = self._write("put", writes, conditional=any(expected is not None for expected in expect))
         return answers  # type: ignore[return-value] # those of Medium.put
 
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+    def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         medium = self.world.medium
         can = medium.capabilities.conditional_erase
         writes = [

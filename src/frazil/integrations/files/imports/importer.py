@@ -4,18 +4,21 @@ scanner.py scans files; import_file.py chooses the destination."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
 from threading import Event
 from typing import Literal, TypeAlias
 
+from frazil.api.nodes import open_group
+from frazil.api.repository import Repository
 from frazil.api.session import Session
+from frazil.array.array import Array
 from frazil.base.record import Record
 from frazil.base.reports import human
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.integrations.files.decoded_chunks import DecodedChunks
 from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
-from frazil.integrations.files.imports.array_sources import open_arrays
 from frazil.integrations.files.imports.layout import ArrayLayout, LayoutOptions, choose_layout
 from frazil.integrations.files.imports.references import check_references, set_references
 from frazil.integrations.files.imports.selection import select_variables
@@ -26,6 +29,8 @@ from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import Runtime
 from frazil.stores.locations import Location, resolve
+from frazil.stores.memory import MemoryStore
+from frazil.stores.operations.adapted_store import adapt
 
 Mode: TypeAlias = Literal["copy", "virtual", "adopt"]
 Report: TypeAlias = Callable[[int], object]
@@ -211,3 +216,33 @@ def _refer(
         report(scanned.size)
     for array, array_made in created:
         set_references(destination, array, array_made.path, source, scanned.state, adopted)
+
+
+def open_arrays(
+    scanned: ScannedFile,
+    source: Source,
+    prefixes: Prefixes | None,
+    runtime: Runtime,
+    files: ExitStack,
+    ended: Event,
+) -> tuple[dict[str, Array], DecodedChunks]:
+    """Each array of the file, by path, to be read: references to its chunks, or chunks that a library decodes; and the chunks of those that a library decodes.
+    prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that libraries open; ended: as for
+    DecodedChunks. Raises InvalidInputError if a library is missing."""
+    own = {} if scanned.refers or source.container is not None else {source.prefix: None}
+    allowed = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
+    session = Repository.create(MemoryStore(), virtual_prefixes=allowed, runtime=runtime).writable_session()
+    native = [array for array in scanned.arrays if array.library is None]
+    found = session.root.create_arrays({array.path: array.arguments() for array in native}) if native else {}
+    arrays: dict[str, Array] = dict(found)
+    for array in native:
+        set_references(session, array, array.path, source, scanned.state)
+    by_library = [array for array in scanned.arrays if array.library is not None]
+    decoded = DecodedChunks(by_library, source, files, ended)
+    if by_library:
+        root = open_group(adapt(decoded), runtime=runtime)
+        for array in by_library:
+            node = root[array.path]
+            assert isinstance(node, Array)
+            arrays[array.path] = node
+    return arrays, decoded
