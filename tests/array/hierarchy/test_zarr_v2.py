@@ -63,6 +63,12 @@ def test_names_of_dimensions_are_an_attribute() -> None:
     assert names() == ("v", "u")
     assert array.metadata.to_dict()["attributes"] == {"units": "K", "_ARRAY_DIMENSIONS": ["v", "u"]}
     assert frazil.from_array({}, data=array).attrs.asdict() == {"units": "K"}
+    for zarr_format in (2, 3):  # as scripts copy arrays
+        given = {"zarr_format": zarr_format, "attributes": array.attrs.asdict()}
+        copy = frazil.create_array({}, data=VALUES, dimension_names=array.dimension_names, **given)  # type: ignore[arg-type]
+        assert (copy.dimension_names, copy.attrs.asdict()) == (("v", "u"), array.attrs.asdict())
+    with pytest.raises(MetadataError, match="reserved"):
+        frazil.create_array({}, data=VALUES, zarr_format=2, dimension_names=["a", "b"], attributes=array.attrs.asdict())
     array.attrs["_ARRAY_DIMENSIONS"] = ["of another meaning"]
     assert names() is None
     array.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
