@@ -217,8 +217,8 @@ def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Js
             f"in Zarr v2 either all dimensions have names or none: they are the attribute {DIMENSIONS}",
             path="dimension_names",
         )
-    if attributes.get(DIMENSIONS, found := list(names)) != found:
+    if attributes.get(DIMENSIONS, [*names]) != [*names]:
         raise MetadataError(
             f"the attribute {DIMENSIONS} is reserved for dimension_names in Zarr v2", path=f"attributes.{DIMENSIONS}"
         )
-    return {**attributes, DIMENSIONS: found}
+    return {**attributes, DIMENSIONS: [*names]}

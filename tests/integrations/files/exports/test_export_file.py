@@ -295,7 +295,7 @@ def test_numpy_files_of_types_that_need_pickles_are_refused(dtype: str, tmp_path
     group = frazil.create_group(MemoryStore())
     array = group.create_array("level1/text", shape=(2,), dtype=dtype)
     for source, name in ((array, "a.npy"), (group, "a.npz")):
-        with pytest.raises(InvalidInputError, match="cannot hold the data type.*path 'level1/text'"):
+        with pytest.raises(InvalidInputError, match=r"cannot hold the data type.*path 'level1/text'"):
             frazil.export_file(source, tmp_path / name)
 
 
