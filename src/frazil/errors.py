@@ -248,5 +248,6 @@ NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError 
 ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyExistsError
 NodeTypeValidationError = NodeKindError
 MetadataValidationError = MetadataError
+UnknownCodecError = UnknownExtensionError
 UnstableSpecificationWarning = ZarrUserWarning = FallbackWarning
 BoundsCheckError = ArrayIndexError = NegativeStepError = VindexInvalidSelectionError = SelectionError

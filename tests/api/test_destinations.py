@@ -9,12 +9,15 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 
 import frazil
+import frazil.xarray
+import frazil.zarr
 from frazil.api.destinations import check_destination
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.cli.main import main
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.refs import folder_of
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.locations import resolve
@@ -109,6 +112,24 @@ def test_destinations_inside_a_repository_are_refused(name: str, place: Path) ->
 def test_a_point_in_a_repository_is_no_place_of_its_own(name: str, place: Path) -> None:
     for point in ("x.repo@main", "x.repo@main/b", "x.repo@nothing", "x.repo@"):
         check_refused(WRITERS[name], place, point)
+        assert not Path(point.partition("/")[0]).exists()
+
+
+MAKERS: dict[str, Write] = {
+    **{name: write for name, write in WRITERS.items() if "get" not in name and "view" not in name},
+    "frazil import": by_command("import", "ocean.nc", "PLACE"),
+    "import_file": lambda place: frazil.import_file("ocean.nc", place),
+    "as_store": frazil.zarr.as_store,
+    "xarray": xr.Dataset({"a": ("x", [1])}).frazil.write,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_nothing_is_created_at_a_point_of_a_missing_repository(name: str, place: Path) -> None:
+    """It would hide this point if the repository is created later."""
+    for point in ("missing.repo@main", "missing.repo@v1/b"):
+        error = check_refused(MAKERS[name], place, point)
+        assert name.startswith("frazil ") or ("missing.repo" in str(error) and isinstance(error, NotFoundError))
         assert not Path(point.partition("/")[0]).exists()
 
 

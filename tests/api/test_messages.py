@@ -299,3 +299,11 @@ def test_messages_name_the_location_and_no_object(tmp_path: Path) -> None:
         message = caught.value.message
         assert "Store(" not in message and "<" not in message, (number, message)
         assert named in message, (number, message)
+
+
+def test_hints_do_not_suggest_to_create_what_can_only_be_read(tmp_path: Path) -> None:
+    frazil.Repository.create(tmp_path / "sea.repo")
+    for place, creates in ((f"{tmp_path}/sea.repo@main/nothing", False), (f"{tmp_path}/nothing", True)):
+        with pytest.raises(NotFoundError) as caught:
+            frazil.open(place)
+        assert caught.value.hint is not None and ('mode="a"' in caught.value.hint) is creates

@@ -110,7 +110,7 @@ def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) 
     supplied = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _FROM_DATA)}
     if isinstance(data, Array):
         arguments_of_data = like(data, supplied)
-        arguments_of_data.update({key: getattr(data, key) for key in _COPIED}, attributes=data.attrs.asdict())
+        arguments_of_data.update({key: getattr(data, key) for key in _COPIED}, attributes=data.metadata.attributes)
         if not {"codecs", *_KINDS} & set(supplied):
             arguments_of_data["codecs"] = data.codecs
         elif "codecs" not in supplied:

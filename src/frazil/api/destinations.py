@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from frazil.api.references import split_reference
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import check_none_below, check_outside, is_repository, outer_repository
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
@@ -47,7 +48,8 @@ def check_destination(
 
 def check_output(file: str) -> None:
     """Refuses the name of an output file inside a repository's folder, that of a folder, or a point in a repository. Raises InvalidInputError."""
-    _refuse_reference(file)
+    with suppress(NotFoundError):  # a file hides no repository
+        _refuse_reference(file)
     if file.endswith(os.sep):
         raise InvalidInputError(f"{file} is the name of a folder", hint="leave out the slash at the end")
     outer = outer_repository(LocalStore(file), "")

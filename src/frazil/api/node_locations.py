@@ -130,7 +130,8 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
         if store.capabilities.listable and store.exists(journal):
             error.hint = "what copy, rechunk or import began to write here is not complete: run it again"
             return error
-    error.hint = f"{_nothing_hint(folder)}; {CREATES}" if isinstance(store, LocalStore) else f"{error.hint}; {CREATES}"
+    hint = _nothing_hint(folder) if isinstance(store, LocalStore) else error.hint
+    error.hint = f"{hint}; {CREATES}" if store.capabilities.writable else hint
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         try:
             if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):

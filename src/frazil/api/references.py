@@ -10,7 +10,7 @@ from typing import Final
 
 from frazil.array.hierarchy.repository_locations import is_repository
 from frazil.base.record import Record
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, NotFoundError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
@@ -27,7 +27,8 @@ class Named(Record):
 
 def split_reference(location: object) -> Named | None:
     """The parts of a location of the form sea.repo@REF/PATH: text, or a path of the file system. None for any other location, and if the whole text is the name
-    of an existing location. Raises InvalidInputError for an invalid location."""
+    of an existing location. Raises InvalidInputError for an invalid location, NotFoundError if there is no repository: a node that is created at sea.repo@REF
+    would hide this state of a repository that is created later."""
     if not isinstance(location, str | os.PathLike):
         return None
     text = os.fspath(location)
@@ -37,6 +38,12 @@ def split_reference(location: object) -> Named | None:
         if has_repository(left):
             reference, _, path = right.partition("/")
             return Named(left, reference, path)
+        if left.endswith(".repo") and has_nothing(f"{left}@{right.partition('/')[0]}"):
+            raise NotFoundError(
+                f"there is no repository at {left}",
+                path=text,
+                hint=f'check the location; frazil.Repository.create("{left}") or `frazil repo init {left}` creates one',
+            )
     return None
 
 

@@ -13,10 +13,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError, shown
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.metadata.v2 import documents as v2_documents
+else:
+    v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 
@@ -125,6 +131,14 @@ def _same_node(location: NodeLocation, other: NodeLocation) -> bool:
 # --- attributes --------------------------------------------------------------------------------------------------------------------
 
 
+def with_attributes(metadata: ArrayMetadata, update: Update) -> ArrayMetadata:
+    """The same array with the attributes that `update` returns for its own."""
+    attributes = update(dict(metadata.user_attributes))
+    if metadata.zarr_format == 2:
+        return v2_documents.with_attributes(metadata, attributes)
+    return metadata.with_attributes(attributes)
+
+
 class Attributes(MutableMapping[str, object]):
     """JSON values by name. Every change is written at once, to the attributes that are stored at that time. `update` writes several changes together.
 
@@ -136,7 +150,7 @@ class Attributes(MutableMapping[str, object]):
         self._owner = owner
 
     def __getitem__(self, name: str) -> object:
-        attributes = self._owner.metadata.attributes
+        attributes = self._owner.metadata.user_attributes
         if not isinstance(name, str) or name not in attributes:
             raise NotFoundError(f"there is no attribute {shown(name)}")
         return copied(attributes[name])
@@ -166,20 +180,20 @@ class Attributes(MutableMapping[str, object]):
 
     def asdict(self) -> dict[str, object]:
         """All attributes, as a new dict."""
-        return {name: copied(value) for name, value in self._owner.metadata.attributes.items()}
+        return {name: copied(value) for name, value in self._owner.metadata.user_attributes.items()}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._owner.metadata.attributes)
+        return iter(self._owner.metadata.user_attributes)
 
     def __len__(self) -> int:
-        return len(self._owner.metadata.attributes)
+        return len(self._owner.metadata.user_attributes)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Names, to complete `attrs["` with the tabulator key."""
         return list(self)
 
     def __repr__(self) -> str:
-        return f"Attributes({dict(self._owner.metadata.attributes)!r})"
+        return f"Attributes({dict(self._owner.metadata.user_attributes)!r})"
 
 
 def _as_dict(*others: object, **more: object) -> dict[str, object]:

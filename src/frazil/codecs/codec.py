@@ -25,6 +25,7 @@ from frazil.errors import (
 )
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ class Codec(ABC):
     def extension(self) -> Extension:
         """Its entry in the `codecs` of a document."""
         return Extension(self.name, self.configuration())
+
+    def to_dict(self) -> dict[str, Json]:
+        """The same as a JSON object: a name of zarr-python."""
+        return self.extension().to_json()
 
     def resolved(self, spec: ChunkSpec) -> Self:
         """The same codec with all open arguments filled in for chunks of this spec; done once, when an array is created."""

@@ -64,6 +64,8 @@ class Extension(Value):
             document["must_understand"] = False
         return document
 
+    to_dict = to_json  # a name of zarr-python
+
 
 def is_extension_name(name: object) -> bool:
     """Whether the name has a form that the core allows: registered, or a URI, which earlier versions of the core required."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter, is_
-from typing import Final, Literal, Self, TypeAlias
+from typing import ClassVar, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from frazil.metadata.value import Value, assign
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those that can be read and written
+DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # the attribute of dialects whose documents have no dimension_names
 
 
 def parsed_format(value: object) -> ZarrFormat | None:
@@ -36,7 +37,21 @@ class NodeMetadata(Value):
     """The common part of the metadata of arrays and of groups."""
 
     __slots__: tuple[str, ...] = ()
+    node_type: ClassVar[Literal["array", "group"]]
     attributes: Mapping[str, Json]
+
+    @property
+    def user_attributes(self) -> Mapping[str, Json]:
+        """The attributes as users see them: in Zarr v2 with the names of dimensions, which are one of them there."""
+        return self.attributes
+
+    def members(self) -> dict[str, Json]:
+        """The members of the document, attributes included; not copied."""
+        return {"node_type": self.node_type, "attributes": cast("Json", self.user_attributes)}
+
+    def to_dict(self) -> dict[str, Json]:
+        """The document as a JSON object, attributes included: a name of zarr-python."""
+        return json_object(self.members(), None)
 
     def with_plain_attributes(self, attributes: dict[str, Json]) -> Self:
         """The same node with these attributes instead of its own: plain JSON that no other value shares. They are neither checked nor copied."""
@@ -78,6 +93,7 @@ class ArrayMetadata(NodeMetadata):
         "unknown",
         "zarr_format",
     )
+    node_type = "array"
     shape: tuple[int, ...]
     data_type: DataType
     fill_value: FillValue
@@ -131,6 +147,33 @@ class ArrayMetadata(NodeMetadata):
         assign(self, "zarr_format", zarr_format)
         assign(self, "unknown", json_object({} if unknown is None else unknown, None))
         assign(self, "document", document)
+
+    @property
+    def user_attributes(self) -> Mapping[str, Json]:
+        if self.zarr_format != 2 or self.dimension_names is None:
+            return self.attributes
+        return {**self.attributes, DIMENSIONS: list(self.dimension_names)}
+
+    def members(self) -> dict[str, Json]:
+        shape: list[Json] = list(self.shape)
+        if self.document is not None:
+            return {**self.document, "shape": shape, "attributes": cast("Json", self.user_attributes)}
+        document: dict[str, Json] = {
+            "zarr_format": self.zarr_format,
+            "node_type": self.node_type,
+            "shape": shape,
+            "data_type": self.data_type.to_json(),
+            "chunk_grid": self.chunk_grid.extension().to_json(),
+            "chunk_key_encoding": self.chunk_key_encoding.extension().to_json(),
+            "fill_value": self.data_type.emit_fill(self.fill_value),
+            "codecs": [codec.to_json() for codec in self.codecs],
+            "attributes": cast("Json", self.attributes),
+        }
+        if self.dimension_names is not None:
+            document["dimension_names"] = list(self.dimension_names)
+        if self.storage_transformers:
+            document["storage_transformers"] = [transformer.to_json() for transformer in self.storage_transformers]
+        return document | json_object(self.unknown, None)
 
     @property
     def ndim(self) -> int:
@@ -203,6 +246,7 @@ class GroupMetadata(NodeMetadata):
     implicit      the group has no document: it exists because there are nodes below it (draft of 2022, Group metadata)"""
 
     __slots__ = ("attributes", "consolidated", "implicit", "unknown", "zarr_format")
+    node_type = "group"
     consolidated: Mapping[str, Json] | None
     zarr_format: ZarrFormat
     implicit: bool
@@ -222,6 +266,12 @@ class GroupMetadata(NodeMetadata):
         self.zarr_format = zarr_format
         self.unknown = json_object({} if unknown is None else unknown, None)
         self.implicit = implicit
+
+    def members(self) -> dict[str, Json]:
+        document: dict[str, Json] = {"zarr_format": self.zarr_format, **super().members()}
+        if self.consolidated is not None:
+            document["consolidated_metadata"] = cast("Json", self.consolidated)
+        return document | json_object(self.unknown, None)
 
     def with_plain_members(self, attributes: dict[str, Json], consolidated: Mapping[str, Json] | None) -> GroupMetadata:
         """As with_plain_attributes, with other copies of the documents below it, too."""

@@ -20,7 +20,9 @@ def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object]
     dtype = window.dtype
     if not _is_numpys(dtype):
         raise InvalidInputError(
-            f"a .npy file cannot hold the data type {dtype}", hint="leave it out, or choose another format"
+            f"a .npy file cannot hold the data type {dtype}",
+            path=window.array.path or "/",
+            hint="leave it out, or choose another format",
         )
     header: dict[str, object] = {
         "descr": np.lib.format.dtype_to_descr(dtype),

@@ -45,7 +45,7 @@ class StorePath(Record):
         return StorePath(self.store, f"{self.path}/{other}".strip("/"))
 
     def __str__(self) -> str:
-        return f"{self.store}/{self.path}"
+        return f"{self.store}/{self.path}".rstrip("/")
 
 
 def resolve(

@@ -35,13 +35,48 @@ def test_a_hierarchy() -> None:
     for again in (frazil.open_array(store, path="a/x"), frazil.open(store, path="a/x", zarr_format=2), array):
         np.testing.assert_array_equal(again[...], VALUES)  # type: ignore[index]
         assert again.dimension_names == ("y", "x")  # type: ignore[union-attr]
-        assert again.attrs.asdict() == {"u": "K"}
+        assert again.attrs.asdict() == {"u": "K", "_ARRAY_DIMENSIONS": ["y", "x"]}
     assert "a/x" in root
     assert "a/y" not in root
     with pytest.raises(NotFoundError):
         root["a/y"]
     with pytest.raises(InvalidInputError, match="zarr_format 2"):
         frazil.open_group(store, zarr_format="draft")
+
+
+def test_names_of_dimensions_are_an_attribute() -> None:
+    """As programs for zarr-python read and write them."""
+    store = MemoryStore()
+    array = frazil.create_array(store, data=VALUES, zarr_format=2)
+
+    def names() -> object:
+        assert frazil.open_array(store).dimension_names == array.dimension_names
+        assert (
+            frazil.open_array(store).attrs.asdict() == array.attrs.asdict() == json.loads(store.get(".zattrs") or b"{}")
+        )
+        return array.dimension_names
+
+    array.attrs["_ARRAY_DIMENSIONS"] = ("y", "x")
+    array.attrs["units"] = "K"
+    assert names() == ("y", "x")
+    array.attrs.update(_ARRAY_DIMENSIONS=["v", "u"])
+    assert names() == ("v", "u")
+    assert array.metadata.to_dict()["attributes"] == {"units": "K", "_ARRAY_DIMENSIONS": ["v", "u"]}
+    assert frazil.from_array({}, data=array).attrs.asdict() == {"units": "K"}
+    for zarr_format in (2, 3):  # as scripts copy arrays
+        given = {"zarr_format": zarr_format, "attributes": array.attrs.asdict()}
+        copy = frazil.create_array({}, data=VALUES, dimension_names=array.dimension_names, **given)  # type: ignore[arg-type]
+        assert (copy.dimension_names, copy.attrs.asdict()) == (("v", "u"), array.attrs.asdict())
+    with pytest.raises(MetadataError, match="reserved"):
+        frazil.create_array({}, data=VALUES, zarr_format=2, dimension_names=["a", "b"], attributes=array.attrs.asdict())
+    array.attrs["_ARRAY_DIMENSIONS"] = ["of another meaning"]
+    assert names() is None
+    array.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    del array.attrs["_ARRAY_DIMENSIONS"]
+    assert names() is None
+    array.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    array.attrs.put({})
+    assert names() is None
 
 
 def test_a_later_node_has_the_dialect_of_its_hierarchy() -> None:
@@ -92,7 +127,7 @@ def test_changes() -> None:
     array.resize((5, 4))
     array[4] = 9
     again = frazil.open_array(store, "r+", path="x")
-    assert (again.shape, again.attrs.asdict(), again.dimension_names) == ((5, 4), {"a": 1}, ("y", "x"))
+    assert (again.shape, dict(again.metadata.attributes), again.dimension_names) == ((5, 4), {"a": 1}, ("y", "x"))
     assert again[4].tolist() == [9] * 4
     del again.attrs["a"]
     assert json.loads(store.get("x/.zattrs") or b"") == {"_ARRAY_DIMENSIONS": ["y", "x"]}

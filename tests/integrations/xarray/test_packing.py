@@ -164,3 +164,22 @@ def test_packed_values_round_trip(packed: int, scale: float, offset: float) -> N
     else:
         with pytest.raises(InvalidInputError):
             checked(variable, "t", exists=False)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("units", ["days", "hours since 2000-01-01"])
+def test_missing_times_that_were_not_decoded(tmp_path: Path, units: str, lazy: bool) -> None:
+    """xarray reads them as the smallest integer of 64 bits, and writes that as the fill value."""
+    smallest = np.iinfo("i8").min
+    values = dataset(np.array([1, smallest, 3]), dtype="i4", _FillValue=-1)
+    values.t.attrs["units"] = units
+    values = values.chunk() if lazy else values
+    values.frazil.write(tmp_path / "a.zarr")
+    assert xr.open_dataset(tmp_path / "a.zarr", engine="frazil", decode_cf=False).t.values.tolist() == [1, -1, 3]
+    for wrong in (values + smallest + 5, values.where(values > 0, 2**40).astype("i8")):
+        wrong.t.attrs["units"], wrong.t.encoding = units, values.t.encoding
+        with pytest.raises(InvalidInputError, match="int32 cannot hold"):
+            wrong.frazil.write(tmp_path / "b.zarr", mode="w")
+    values.t.attrs["units"] = "m"
+    with pytest.raises(InvalidInputError, match="int32 cannot hold"):
+        values.frazil.write(tmp_path / "b.zarr", mode="w")

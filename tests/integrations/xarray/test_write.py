@@ -222,7 +222,7 @@ def test_each_shard_is_written_by_one_task(tmp_path: Path, scheduler: str) -> No
 
     with dask.config.set(scheduler=scheduler):
         lazy.frazil.write(tmp_path / "1.zarr", chunks=2, shards=4)
-        with pytest.raises(ValueError, match="overlap"):
+        with pytest.raises(InvalidInputError, match=r"overlap.*align_chunks=True"):
             lazy.frazil.write(tmp_path / "2.zarr", encoding=encoding)
         assert not (tmp_path / "2.zarr").exists()
         lazy.frazil.write(tmp_path / "3.zarr", encoding=encoding, safe_chunks=False)

@@ -38,7 +38,7 @@ def check(location: Path) -> int | str:
     assert group.attrs.asdict() == {"title": "sea"}
     array = group["a/x"]
     assert isinstance(array, frazil.Array)
-    attributes = array.attrs.asdict()
+    attributes = dict(array.metadata.attributes)
     attributes.pop("_FillValue", None)  # which preserves the meaning of the fill value for xarray in Zarr v3
     assert (attributes, array.dimension_names) == ({"u": "K"}, ("y", "x"))
     np.testing.assert_array_equal(array[...], VALUES)

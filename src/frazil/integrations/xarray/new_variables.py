@@ -295,18 +295,21 @@ def _check_aligned(
     shape: tuple[int, ...],
     target: Target,
 ) -> None:
-    """Raises xarray's ValueError if chunks of dask are not aligned with write units, unless the writer rechunks them."""
+    """Raises InvalidInputError if chunks of dask are not aligned with write units, unless the writer rechunks them."""
     unit = encoding.get("shards") or encoding["chunks"]
     if variable.chunks is None or not isinstance(unit, tuple) or target.align_chunks or not target.safe_chunks:
         return
-    validate_grid_chunks_alignment(
-        nd_v_chunks=variable.chunks,
-        enc_chunks=unit,
-        region=region,
-        allow_partial_chunks=target.mode != "r+",
-        name=name,
-        backend_shape=shape,
-    )
+    try:
+        validate_grid_chunks_alignment(
+            nd_v_chunks=variable.chunks,
+            enc_chunks=unit,
+            region=region,
+            allow_partial_chunks=target.mode != "r+",
+            name=name,
+            backend_shape=shape,
+        )
+    except ValueError as error:
+        raise InvalidInputError(str(error), path=name, hint="with align_chunks=True dask rechunks them") from None
 
 
 # --- new arrays ------------------------------------------------------------------------------------------------------------------------

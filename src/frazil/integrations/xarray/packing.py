@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from xarray.coding.common import lazy_elemwise_func
 from xarray.coding.variables import CFMaskCoder, CFScaleOffsetCoder
 
 from frazil.errors import InvalidInputError
+
+_NAT: Final = np.array([np.iinfo("i8").min])  # what xarray decodes a missing time to, if times are not decoded
 
 
 def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
@@ -35,7 +38,7 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
         return variable
     if scale == 1 and offset == 0 and np.can_cast(variable.dtype, stored):
         return variable
-    check = partial(_check, name=name, encoding=dict(encoding), exists=exists)
+    check = partial(_check, name=name, encoding=dict(encoding), units=variable.attrs.get("units"), exists=exists)
     if isinstance(variable._data, np.ndarray):
         check(variable._data)
         return variable
@@ -45,17 +48,19 @@ def checked(variable: Variable, name: str, *, exists: bool = False) -> Variable:
 
 
 def _check(
-    values: NDArray[np.generic], *, name: str, encoding: Mapping[str, object], exists: bool
+    given: NDArray[np.generic], *, name: str, encoding: Mapping[str, object], units: object, exists: bool
 ) -> NDArray[np.generic]:
-    if not values.size:
-        return values
-    stored = np.dtype(encoding["dtype"])  # type: ignore[call-overload]
+    stored, values = np.dtype(encoding["dtype"]), given  # type: ignore[call-overload]
     limits, fill = np.iinfo(stored), encoding.get("_FillValue", encoding.get("missing_value"))
+    if fill is not None and values.dtype == _NAT.dtype and _packed(_NAT, name, encoding, units) == fill:
+        values = values[values != _NAT]
+    if not values.size:
+        return given
     ends = [np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)]
     if values.dtype.kind == "f" and np.isnan(np.min(values)):
         ends.append(np.nan)
     # numbers of Python, because NumPy's 2.0**63 is not above the largest int64
-    for value, number in zip(ends, _packed(np.array(ends, values.dtype), name, encoding).tolist(), strict=True):
+    for value, number in zip(ends, _packed(np.array(ends, values.dtype), name, encoding, units).tolist(), strict=True):
         if np.isnan(value):
             if fill is not None:
                 check_fill(name, fill, stored, exists)
@@ -69,17 +74,19 @@ def _check(
                 exists,
                 f"has the value {value}, which its encoding as {stored} cannot hold: it holds {low:g} to {high:g}",
             )
-    return values
+    return given
 
 
-def _packed(values: NDArray[np.generic], name: str, encoding: Mapping[str, object]) -> NDArray[np.generic]:
-    """Values as xarray encodes them, before it makes integers of them."""
+def _packed(
+    values: NDArray[np.generic], name: str, encoding: Mapping[str, object], units: object
+) -> NDArray[np.generic]:
+    """Values as xarray encodes them, before it makes integers of them. units: the attribute; with units of times the number of NaT becomes the fill value."""
     if (
         values.dtype.kind in "iu"
     ):  # xarray's coder divides those of NumPy in place, which fails; those of dask become floats
         factors = [encoding[key] for key in ("scale_factor", "add_offset") if key in encoding]
         values = values.astype(np.result_type(values.dtype, *factors))  # type: ignore[arg-type] # numbers
-    variable = Variable("x", values, encoding=dict(encoding))
+    variable = Variable("x", values, {"units": units}, dict(encoding))
     with np.errstate(all="ignore"):
         for coder in (CFScaleOffsetCoder(), CFMaskCoder()):
             variable = coder.encode(variable, name)

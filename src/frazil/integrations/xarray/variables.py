@@ -13,8 +13,8 @@ from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec
 from frazil.errors import NotFoundError
 from frazil.integrations.xarray.attributes import FILL, decode_attributes, decode_fill
 from frazil.integrations.xarray.backend_array import FrazilBackendArray
+from frazil.metadata.model import DIMENSIONS
 
-DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # the attribute of dialects whose documents have no dimension_names
 CodecEntries: TypeAlias = "dict[int, tuple[Sequence[Codec], dict[str, object]]]"  # by the id of the codecs; arrays with the same document share them
 _HIDDEN: Final = "_nc"  # prefix of attributes of netCDF-C
 

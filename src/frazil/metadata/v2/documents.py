@@ -5,7 +5,8 @@ keep the names of dimensions, becomes dimension_names. A document that was read 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from frazil.errors import FrazilError, MetadataError
 from frazil.metadata.draft.codec_chain import emit_numcodecs_chain, parse_numcodecs_chain
@@ -16,7 +17,7 @@ from frazil.metadata.grids.chunk_keys import SEPARATORS, V2Keys
 from frazil.metadata.json_text import Json, as_json, item, parse_json
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import DIMENSIONS, ArrayMetadata, GroupMetadata
 from frazil.metadata.types.core import DataType, RawType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.v2.objects import DTYPE, is_object, parse_object_array, split_serializer
@@ -25,7 +26,6 @@ ARRAY: Final = ".zarray"
 GROUP: Final = ".zgroup"
 ATTRIBUTES: Final = ".zattrs"
 NAMES: Final = (ARRAY, GROUP, ATTRIBUTES)
-DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 
 
 # --- reading -----------------------------------------------------------------------------------------------------------------------
@@ -93,7 +93,6 @@ def _parse_array(members: Members, attributes: dict[str, Json], extensions: Know
         kinds=extensions,
         serializer=None if object_array is None else object_array.serializer,
     )
-    names = _dimension_names(attributes, len(shape))
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
@@ -101,8 +100,7 @@ def _parse_array(members: Members, attributes: dict[str, Json], extensions: Know
         chunk_grid=_grid(shape, chunks),
         chunk_key_encoding=V2Keys(members.choice("dimension_separator", SEPARATORS, ".")),
         codecs=codecs,
-        attributes=attributes if names is None else {n: v for n, v in attributes.items() if n != DIMENSIONS},
-        dimension_names=names,
+        **_split_dimensions(attributes, len(shape)),
         zarr_format=2,
         document=dict(members.values),
     )
@@ -123,12 +121,18 @@ def _parse_fill(value: Json, data_type: DataType) -> FillValue:
     return data_type.parse_fill(value)
 
 
-def _dimension_names(attributes: dict[str, Json], ndim: int) -> list[str | None] | None:
-    """The names of dimensions in the attributes; None if there are none, or the attribute has another meaning."""
+def _split_dimensions(attributes: dict[str, Json], ndim: int) -> dict[str, Any]:
+    """The members `attributes` and `dimension_names`: without names if there are none, or their attribute has another meaning."""
     found = attributes.get(DIMENSIONS)
     if not isinstance(found, list) or len(found) != ndim or not all(isinstance(name, str) for name in found):
-        return None
-    return [str(name) for name in found]
+        return {"attributes": attributes, "dimension_names": None}
+    others = {name: value for name, value in attributes.items() if name != DIMENSIONS}
+    return {"attributes": others, "dimension_names": found}
+
+
+def with_attributes(metadata: ArrayMetadata, attributes: Mapping[str, object]) -> ArrayMetadata:
+    """The same array with these attributes, which have the names of its dimensions, instead of its own."""
+    return metadata.with_members(**_split_dimensions(json_object(attributes, "attributes"), metadata.ndim))
 
 
 # --- writing -----------------------------------------------------------------------------------------------------------------------
@@ -213,8 +217,8 @@ def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Js
             f"in Zarr v2 either all dimensions have names or none: they are the attribute {DIMENSIONS}",
             path="dimension_names",
         )
-    if DIMENSIONS in attributes:
+    if attributes.get(DIMENSIONS, [*names]) != [*names]:
         raise MetadataError(
             f"the attribute {DIMENSIONS} is reserved for dimension_names in Zarr v2", path=f"attributes.{DIMENSIONS}"
         )
-    return {**attributes, DIMENSIONS: list(names)}
+    return {**attributes, DIMENSIONS: [*names]}

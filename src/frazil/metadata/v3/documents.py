@@ -4,7 +4,7 @@ Strict: values that the specification does not allow are refused. The error name
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from frazil.errors import FrazilError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, parse_extensions
@@ -198,33 +198,4 @@ def _document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
     """As node_document, with the attributes and copies of the node itself."""
     if metadata.zarr_format != 3:
         raise refusal("zarr_format", "the integer 3 for a document of the final Zarr v3", metadata.zarr_format)
-    if isinstance(metadata, GroupMetadata):
-        return _group_document(metadata)
-    shape: list[Json] = list(metadata.shape)
-    document: dict[str, Json] = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": metadata.data_type.to_json(),
-        "chunk_grid": metadata.chunk_grid.extension().to_json(),
-        "chunk_key_encoding": metadata.chunk_key_encoding.extension().to_json(),
-        "fill_value": metadata.data_type.emit_fill(metadata.fill_value),
-        "codecs": [codec.to_json() for codec in metadata.codecs],
-        "attributes": cast("Json", metadata.attributes),
-    }
-    if metadata.dimension_names is not None:
-        document["dimension_names"] = list(metadata.dimension_names)
-    if metadata.storage_transformers:
-        document["storage_transformers"] = [transformer.to_json() for transformer in metadata.storage_transformers]
-    return document | json_object(metadata.unknown, None)
-
-
-def _group_document(metadata: GroupMetadata) -> dict[str, Json]:
-    document: dict[str, Json] = {
-        "zarr_format": 3,
-        "node_type": "group",
-        "attributes": cast("Json", metadata.attributes),
-    }
-    if metadata.consolidated is not None:
-        document["consolidated_metadata"] = cast("Json", metadata.consolidated)
-    return document | json_object(metadata.unknown, None)
+    return metadata.members()

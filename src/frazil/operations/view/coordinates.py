@@ -13,7 +13,7 @@ from frazil.array.hierarchy.nodes import find_nodes
 from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import DataError, InvalidInputError
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import DIMENSIONS, ArrayMetadata
 from frazil.metadata.paths import join, split
 from frazil.operations.view.axes import Axis, coordinate_text
 from frazil.operations.window import Window, window
@@ -22,7 +22,6 @@ _MOST: Final = 2**22  # the most elements of a coordinate; for a longer one the 
 _PRESSURE: Final = frozenset(
     {"pa", "hpa", "kpa", "mbar", "mb", "bar", "millibar", "millibars", "dbar", "decibar", "decibars"}
 )
-_DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 
 Decode = Callable[[Window], Window]
 
@@ -67,7 +66,7 @@ def _units(attributes: Mapping[str, object]) -> str:
 
 
 def _dimension_names(array: Array) -> tuple[str | None, ...]:
-    names: object = array.dimension_names or array.attrs.get(_DIMENSIONS)
+    names: object = array.dimension_names or array.attrs.get(DIMENSIONS)
     if isinstance(names, (tuple, list)) and len(names) == array.ndim:
         return tuple(name if isinstance(name, str) and name else None for name in names)
     return (None,) * array.ndim

@@ -292,9 +292,11 @@ def test_a_file_never_goes_among_those_of_its_source(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "string", "complex_bfloat16"])
 def test_numpy_files_of_types_that_need_pickles_are_refused(dtype: str, tmp_path: Path) -> None:
-    array = frazil.create_array(MemoryStore(), shape=(2,), dtype=dtype)
-    with pytest.raises(InvalidInputError, match="cannot hold the data type"):
-        frazil.export_file(array, tmp_path / "a.npy")
+    group = frazil.create_group(MemoryStore())
+    array = group.create_array("level1/text", shape=(2,), dtype=dtype)
+    for source, name in ((array, "a.npy"), (group, "a.npz")):
+        with pytest.raises(InvalidInputError, match=r"cannot hold the data type.*path 'level1/text'"):
+            frazil.export_file(source, tmp_path / name)
 
 
 @pytest.mark.parametrize("dtype", ["S3", "U3"])

@@ -159,13 +159,38 @@ def test_unsupported_datasets_are_skipped_by_name(tmp_path: Path) -> None:
         "pairs": "its member 'y': its data type is HDF5's array of arrays", "named": "its member 'name' is text", "nameless": "no name in UTF-8", "vlen": "sequence of any length",
         "reference": "reference", "opaque": "opaque", "inner": "array of arrays", "empty": "null dataspace",
         "elsewhere": "external storage", "put/together": "virtual layout", "type": "named data type",
-        "soft": "link", "outside": "link", "good": "another name of 'again'", "__x": "reserved", "loop/group": "another name of ''",
+        "soft": "another name of 'good'", "outside": "link", "good": "another name of 'again'", "__x": "reserved", "loop/group": "another name of ''",
         "odd": "odd precision",
     }  # fmt: skip
     assert set(found) == set(expected)
     for path, text in expected.items():
         assert text in found[path], (path, found[path])
     agrees(tmp_path / "a.h5", scanned)
+
+
+def test_soft_links_within_a_file_lose_nothing(tmp_path: Path) -> None:
+    """Others do, and no other file is opened for them."""
+
+    def fill(file: h5py.File) -> None:
+        file["g/deep/x"] = np.arange(3)
+        for name, target in {
+            "absolute": "/g/deep/x", "relative": "g/./deep/x", "group": "g", "chain": "group/deep/x", "g/up": "/group/deep/",
+            "root": "/", "nothing": "/g/none", "in/array": "/g/deep/x/y", "loop": "pool", "pool": "loop", "far": "outside/x",
+            "again": "/again/again",
+        }.items():  # fmt: skip
+            file[name] = h5py.SoftLink(target)
+        file["outside"] = h5py.ExternalLink("a.h5", "/g")
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert {array.path for array in scanned.arrays} == {"g/deep/x"}
+    named = {
+        part.path: part.reason.partition("another name of ")[2] for part in scanned.skipped if not part.loses_values
+    }
+    assert named == {
+        **dict.fromkeys(("absolute", "relative", "chain"), "'g/deep/x'"), "group": "'g'", "g/up": "'g/deep'", "root": "''",
+    }  # fmt: skip
+    lost = {part.path for part in scanned.skipped if part.loses_values}
+    assert lost == {"nothing", "in/array", "loop", "pool", "far", "again", "outside"}
 
 
 def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:

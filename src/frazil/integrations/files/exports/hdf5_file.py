@@ -94,12 +94,12 @@ def _dataset(output: Any, path: str, array: Array, stored: StoredValues) -> Any:
         shuffle=packed and stored.dtype.itemsize > 1,
         fillvalue=stored.fill,
     )
-    for name, value in array.attrs.items():
+    for name, value in array.metadata.attributes.items():
         fill = decode_fill(as_json(value, name), array.dtype) if name == FILL_ATTRIBUTE and not stored.is_text else None
         converted = _attribute(value) if fill is None else stored.of(np.asarray(fill), path)[()].astype(stored.dtype)
         _set_attribute(dataset, path, name, converted)
-    for name, value in stored.attributes.items():
-        dataset.attrs[name] = value
+    for name, own in stored.attributes.items():
+        dataset.attrs[name] = own
     return dataset
 
 

@@ -68,6 +68,7 @@ _FAILURES: Final = (
     ValueError,
 )  # errors of h5py for damaged files, and of NumPy for the numbers in them
 
+_MOST_LINKS: Final = 16  # soft links on the way to an object: HDF5's limit
 _SMALL_TEXT: Final = 2**20  # bytes of text that are compared while a file is scanned
 _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can read the bytes of elements
     "O": "it is text of variable length, which is stored elsewhere in the file",
@@ -169,8 +170,12 @@ class _Scan:
         self, group: h5py.Group, name: str, path: str, paths_by_address: dict[tuple[int, int], str]
     ) -> h5py.Group | h5py.Dataset | None:
         """The group or dataset of a name; None for a named data type, and for a node that was found before under another name."""
-        if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
-            raise InvalidInputError("it is a link to another file or object, and links are not followed")
+        link = group.get(name, getlink=True)
+        if isinstance(link, self.h5py.SoftLink) and (target := self._linked(group, link.path)) is not None:
+            self.skipped.append(Skipped(path, None, f"it is another name of {target!r}", loses_values=False))
+            return None
+        if not isinstance(link, self.h5py.HardLink):
+            raise InvalidInputError("it is a link to another file, or to nothing, and links are not followed")
         check_name(name)
         node = group[name]
         if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
@@ -182,6 +187,22 @@ class _Scan:
             self.skipped.append(Skipped(path, None, f"it is another name of {first!r}", loses_values=False))
             return None
         return node
+
+    def _linked(self, group: h5py.Group, path: str) -> str | None:
+        """The path of the object of this file that a soft link of a group leads to; None if there is none, or only by links that open another file."""
+        node: h5py.HLObject | None = group.file if path.startswith("/") else group
+        links = 1
+        while path and node is not None:
+            name, _, path = path.partition("/")
+            if name in ("", "."):
+                continue
+            link = node.get(name, getlink=True) if isinstance(node, self.h5py.Group) else None
+            if isinstance(link, self.h5py.SoftLink) and links < _MOST_LINKS:
+                links, path = links + 1, f"{link.path}/{path}"
+                node = group.file if path.startswith("/") else node
+            else:
+                node = node[name] if isinstance(link, self.h5py.HardLink) else None
+        return None if node is None else str(node.name).strip("/")
 
     def _attributes(self, path: str, node: h5py.Group | h5py.Dataset) -> dict[str, Json]:
         found: dict[str, Json] = {}

@@ -26,7 +26,7 @@ def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
         raise InvalidInputError(
             f"{counted(len(refused), 'variable')} can only be copied: {reasons}",
             key=file,
-            hint=f"copy the values, or leave these out with skip={[array.path for array in refused[:10]]!r}",
+            hint=f"copy the values, or leave these out with skip={[array.path for array in refused]!r}",
         )
 
 

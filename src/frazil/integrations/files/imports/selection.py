@@ -57,7 +57,7 @@ def select_variables(
             f"{counted(len(lost), 'variable')} cannot be imported: "
             + "; ".join([*[f"/{path}: {missing[path]}" for path in named], *["..."] * (len(lost) > len(named))]),
             key=file,
-            hint=f"import the others, with skip={named!r}",
+            hint=f"import the others, with skip={lost!r}",
         )
     left_out = [Skipped(path, None, reason) for path, reason in reasons.items() if reason]
     return scanned._replace(
