@@ -75,6 +75,23 @@ def test_interrupts_at_every_line_leave_consistent_data(kind: str, part: int, tm
     interrupt(STORES[kind](tmp_path), part)
 
 
+def test_an_interrupted_append_leaves_no_rows_of_fill_values(tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", shape=(0,), dtype="i4", chunks=(4,), fill_value=-1)
+    modules = {"array.py", "threads.py"}
+
+    def append(at: int | None) -> list[tuple[str, int]]:
+        interrupts, before = Interrupts(at, modules=modules), array.refresh().shape[0]
+        done = interrupts.run(lambda: array.append([7] * 3))
+        found = frazil.open_array(tmp_path / "a")[...].tolist()
+        assert found in ([7] * before, [7] * (before + 3)), interrupts.seen[-1]
+        assert not done or len(found) > before, interrupts.seen[-1]
+        return interrupts.seen
+
+    append(None)
+    for number in first_times(append(None)):
+        append(number)
+
+
 def test_interrupts_leave_no_locked_key() -> None:
     """A lock that is acquired by Python code instead of `with` itself stays locked if an interrupt comes between the two."""
 

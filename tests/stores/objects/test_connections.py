@@ -160,7 +160,7 @@ def test_as_many_threads_as_are_busy_and_no_more_than_the_limit() -> None:
         assert running.acquire(timeout=60)
     assert len(threads._alive) == 3 and not running.acquire(blocking=False)
     free.set()
-    assert len({future.result(60) for future in futures}) == 3
+    assert len({future.result() for future in futures}) == 3
 
 
 def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +169,8 @@ def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.Mo
 
     threads = RequestThreads(3)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    assert [threads.submit(partial(int, text)).result(0) for text in "123"] == [1, 2, 3]
-    assert isinstance(threads.submit(partial(int, "a")).exception(0), ValueError)
+    assert [threads.submit(partial(int, text)).result() for text in "123"] == [1, 2, 3]
+    assert isinstance(threads.submit(partial(int, "a")).error, ValueError)
     assert not threads._alive
 
 
@@ -188,7 +188,7 @@ def test_several_callers_make_all_requests_where_no_thread_can_be_started(monkey
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     threads, found = RequestThreads(3), list[int]()
     callers = [
-        threading.Thread(target=lambda text=text: found.append(threads.submit(partial(int, text)).result(60)))
+        threading.Thread(target=lambda text=text: found.append(threads.submit(partial(int, text)).result()))
         for text in "12"
     ]
     for caller in callers:
@@ -206,8 +206,23 @@ def test_requests_go_on_after_an_interrupt_of_a_submit() -> None:
     def submitted(number: int | None) -> list[tuple[str, int]]:
         threads, interrupts = RequestThreads(1), Interrupts(number, modules=modules)
         interrupts.run(lambda: threads.submit(int))
-        assert ends(lambda: threads.submit(int).result(20), 20), interrupts.seen[-1]
+        assert ends(lambda: threads.submit(int).result(), 20), interrupts.seen[-1]
         return interrupts.seen
 
     for number in first_times(submitted(None)):
         submitted(number)
+
+
+def test_requests_go_on_after_interrupts_of_those_who_wait() -> None:
+    """The thread that makes a request must not need a lock that an interrupt keeps."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # a request is made when its caller waits
+    try:
+        whole, threads = Interrupts(), RequestThreads(1)
+        threads.submit(int).result()
+        assert whole.run(lambda: threads.submit(int).result())
+        for number in first_times(whole.seen):
+            Interrupts(number).run(lambda: threads.submit(int).result())
+            assert ends(lambda: threads.submit(int).result(), 20), whole.seen[number]
+    finally:
+        sys.setswitchinterval(before)
