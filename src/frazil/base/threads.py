@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from frazil.base.weak_references import is_alone
 
@@ -21,17 +21,20 @@ Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_PATIENCE: Final = 0.5  # seconds until a thread that waits looks whether it was interrupted
+
 
 class Pending(Generic[Result]):
-    """A call that one thread makes, while others wait for its result. error: what it raised."""
+    """A call that one thread makes, while others wait for its result. done: it has ended; error: what it raised."""
 
-    __slots__ = ("_calls", "_ended", "_result", "error")
+    __slots__ = ("_calls", "_ended", "_result", "done", "error")
     _result: Result
 
     def __init__(self, call: Callable[[], Result]) -> None:
         self._calls = [call]  # until a thread takes it
         self._ended = allocate_lock()
         self._ended.acquire()
+        self.done = False
         self.error: BaseException | None = None
 
     def run(self, kept: type[BaseException] = BaseException) -> Self:
@@ -43,6 +46,7 @@ class Pending(Generic[Result]):
             except kept as error:
                 self.error = error
             finally:
+                self.done = True
                 self._ended.release()
                 del call
         try:
@@ -59,8 +63,9 @@ class Pending(Generic[Result]):
 
     def wait(self) -> None:
         """Returns when the call has ended."""
-        with self._ended:
-            pass
+        while not self.done:  # Python misses a signal that arrives just before a thread waits for a lock
+            if self._ended.acquire(timeout=_PATIENCE):
+                self._ended.release()
 
     def result(self) -> Result:
         """Waits for the call. Raises its error."""
@@ -80,7 +85,7 @@ class Threads:
     """At most `count` threads: `with Threads(4, "frazil copy") as threads: pending = threads.submit(work, argument)`. The end of the block waits for the work;
     after an exception, work that has not begun is cancelled."""
 
-    __slots__ = ("_calls", "_free", "_name", "_threads", "_working")
+    __slots__ = ("_calls", "_free", "_name", "_threads")
 
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
@@ -88,8 +93,7 @@ class Threads:
         # one for each thread that may still be started: callers in several threads each take another
         self._free = [None] * (0 if is_alone() else count)
         self._calls: Calls = SimpleQueue()
-        self._threads: list[Thread] = []  # an interrupt of its start may leave out one that works
-        self._working: list[Thread] = []
+        self._threads: list[Thread] = []
 
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -117,16 +121,21 @@ class Threads:
 
     def start(self) -> bool:
         """Starts another thread, up to their number. Returns whether there are any; else the calling thread does the work."""
-        with suppress(IndexError):  # all are started
+        if self._free:
+            to_its_end(self._start)  # an interrupt in Thread.start may keep the thread from its work
+        return bool(self._threads)
+
+    def _start(self) -> None:
+        with suppress(IndexError):  # another caller has taken the last
             self._free.pop()
             # daemon: the process must never wait for a thread that an interrupt left behind
-            thread = Thread(target=_work, args=(self._calls, self._working), name=self._name, daemon=True)
+            thread = Thread(target=_work, args=(self._calls,), name=self._name, daemon=True)
             try:
                 thread.start()
-                self._threads.append(thread)
             except RuntimeError:  # no more threads are available
                 self._free.clear()
-        return bool(self._threads)
+            else:
+                self._threads.append(thread)
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +153,7 @@ class Threads:
             self._calls.put(None)  # each thread puts it back for the next one
             self._free.clear()
             threads, self._threads = self._threads, []
-        for thread in threads if kind is None else self._working:
+        for thread in threads:
             thread.join()
 
 
@@ -171,8 +180,7 @@ def to_its_end(work: Callable[[], Result]) -> Result:
             interrupt(arrived[0], None)
 
 
-def _work(calls: Calls, working: list[Thread]) -> None:
-    working.append(current_thread())
+def _work(calls: Calls) -> None:
     while (pending := calls.get()) is not None:
         pending.run()
         del pending

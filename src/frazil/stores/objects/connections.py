@@ -9,11 +9,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from frazil.base.threads import Pending
+from frazil.base.threads import Pending, to_its_end
 from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.errors import StoreError
 
@@ -44,38 +44,25 @@ class RequestThreads:
         self._alive: Final[set[threading.Thread]] = set()
         self._idle = 0
 
-    def submit(self, call: Callable[[], A]) -> Pending[A]:
-        """call(), on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
-        pending = Pending(call)
-        thread: threading.Thread | None = None
-        try:
-            with self._lock:
-                self._tasks.append(pending)
-                if len(self._tasks) > self._idle and len(self._alive) < self._limit:
-                    thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
-                    self._alive.add(thread)
-                self._changed.notify()
-            if thread is not None:
-                thread.start()
-        except BaseException as error:
-            if not isinstance(error, RuntimeError):
-                pending.cancel()  # nobody would wait for it
-            if thread is not None:
-                self._alive.discard(thread)  # an interrupt of its start may keep it from its work; else it adds itself
-                while (task := self._abandoned()) is not None:
-                    task.run()
-                    del task
-            if not isinstance(error, RuntimeError):
-                raise
-        return pending
+    def submit(self, task: Pending[A]) -> None:
+        """Runs a task on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
+        if not to_its_end(partial(self._put, task)):
+            task.run()
 
-    def _abandoned(self) -> Pending[Any] | None:
-        """A task that no thread will take, of any caller: one who counted on a thread that then did not start waits for it."""
+    def _put(self, task: Pending[Any]) -> bool:
+        """Whether a thread will run the task."""
         with self._lock:
-            return self._tasks.popleft() if self._tasks and not self._alive else None
+            if len(self._tasks) >= self._idle and len(self._alive) < self._limit:
+                thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
+                with suppress(RuntimeError):  # no more threads are available
+                    thread.start()
+                    self._alive.add(thread)
+            if self._alive:
+                self._tasks.append(task)
+                self._changed.notify()
+            return bool(self._alive)
 
     def _work(self) -> None:
-        self._alive.add(threading.current_thread())
         try:
             while (task := self._next()) is not None:
                 task.run()
@@ -133,8 +120,9 @@ class Connection:
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first
         error is raised when no request is running any more; requests that have not begun are not made."""
-        tasks = [self._threads.submit(partial(self._run_gated, request, argument)) for argument in arguments]
+        tasks = [Pending(partial(self._run_gated, request, argument)) for argument in arguments]
         try:
+            list(map(self._threads.submit, tasks))
             return list(map(Pending.result, tasks))
         except BaseException as error:
             tasks = [task for task in tasks if not task.cancel()]
