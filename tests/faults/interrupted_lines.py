@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 import gc
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Collection
@@ -78,7 +79,10 @@ class Interrupts:
         ):
             self.seen.append((frame.f_code.co_filename, frame.f_lineno))
             if len(self.seen) - 1 == self.at:
-                raise self.error
+                if self.error is KeyboardInterrupt and threading.current_thread() is threading.main_thread():
+                    signal.raise_signal(signal.SIGINT)  # the work may have a handler
+                else:
+                    raise self.error
         return self._trace
 
     def run(self, act: Act) -> bool:

@@ -15,8 +15,10 @@ from frazil._kernel import Descriptor
 from frazil.api.forked import apart
 from frazil.array.io import shard_writer
 from frazil.stores import LocalStore, MemoryStore, Store, adapt
+from frazil.stores.caches import cache_folder
+from frazil.stores.caches.cache_folder import Entry, open_folder
 from frazil.stores.keys.locks import Guard
-from frazil.stores.local import case_folding
+from frazil.stores.local import case_folding, leftovers, new_files
 
 
 class Values(dict[str, bytes]):
@@ -73,6 +75,23 @@ def test_arrays_that_are_opened_and_dropped(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_interrupts_at_every_line_leave_consistent_data(kind: str, part: int, tmp_path: Path) -> None:
     interrupt(STORES[kind](tmp_path), part)
+
+
+def test_an_interrupted_append_leaves_no_rows_of_fill_values(tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", shape=(0,), dtype="i4", chunks=(4,), fill_value=-1)
+    modules = {"array.py", "threads.py"}
+
+    def append(at: int | None) -> list[tuple[str, int]]:
+        interrupts, before = Interrupts(at, modules=modules), array.refresh().shape[0]
+        done = interrupts.run(lambda: array.append([7] * 3))
+        found = frazil.open_array(tmp_path / "a")[...].tolist()
+        assert found in ([7] * before, [7] * (before + 3)), interrupts.seen[-1]
+        assert not done or len(found) > before, interrupts.seen[-1]
+        return interrupts.seen
+
+    append(None)
+    for number in first_times(append(None)):
+        append(number)
 
 
 def test_interrupts_leave_no_locked_key() -> None:
@@ -152,6 +171,29 @@ def test_interrupts_leave_no_open_folder(tmp_path: Path) -> None:
         assert not Interrupts(number).run(walk), whole.seen[number]
         assert open_files() <= files, whole.seen[number]
     walk()
+
+
+def test_interrupts_leave_no_open_file(tmp_path: Path) -> None:
+    """Of those that Python opens in one step, and closes in another one."""
+    root, cache, entry = Descriptor(str(tmp_path)), open_folder(tmp_path / "cache"), Entry("0" * 32, b"1", 0, 4, 4)
+
+    def use() -> None:
+        cache.write(entry, b"1234")
+        cache.read(entry, 0, 4)
+        (tmp_path / "b").write_bytes(b"")
+        new_files.sync_files(root.fd, ["b"])
+        (tmp_path / "b.__lock").write_bytes(b"")
+        leftovers.erase_leftovers(root.fd, "", 2**63)
+
+    use()
+    modules = {"cache_folder.py", "new_files.py", "leftovers.py", "threads.py"}
+    whole, files = Interrupts(modules=modules), open_files()
+    assert whole.run(use)
+    assert {path for path, _ in whole.seen} >= {cache_folder.__file__, new_files.__file__, leftovers.__file__}
+    for number in first_times(whole.seen):
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            assert not Interrupts(number, modules=modules).run(use), whole.seen[number]
+        assert open_files() <= files, whole.seen[number]
 
 
 def test_interrupts_of_a_merge_of_forks_leave_no_session_locked() -> None:

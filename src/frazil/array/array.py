@@ -411,11 +411,11 @@ class Array(ZarrArray):
         def grow() -> None:
             shapes.append(self._change(change, lengths_only=True).shape)
 
-        is_plain, storage = self._location.nodes is None, self._access.storage
+        is_plain = self._location.nodes is None
         try:
-            with storage.whole_change():
-                # a request takes long, and an interrupt in it would leave open whether the array has grown
-                threads.to_its_end(grow) if is_plain and not storage.direct else grow()
+            with self._access.storage.whole_change():
+                # an interrupt while the document is written would leave open whether the array has grown
+                threads.to_its_end(grow) if is_plain else grow()
                 self._write_rows(new, axis, shapes[0][axis], shapes[1])
         except BaseException:
             if is_plain and len(shapes) > 1:

@@ -1,32 +1,91 @@
-"""Threads for the work of one call. If no thread can be started, the calling thread does the work.
+"""Threads for the work of one call. If no thread can be started, the calling thread does the work. And work that Ctrl-C does not stop.
 
-The pools of concurrent.futures raise RuntimeError then, and always when the main thread has ended: in other threads that still run, and in functions of atexit."""
+Not by concurrent.futures: an interrupt in the Condition of a Future keeps a lock that the thread needs which does the work. Its pools raise RuntimeError if no
+thread can be started, and always when the main thread has ended: in other threads that still run, and in functions of atexit."""
 
 from __future__ import annotations
 
+from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found] # signal's, without its slow enumerations
 from _thread import allocate_lock  # threading's Lock
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from frazil.base.weak_references import is_alone
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Calls: TypeAlias = "SimpleQueue[tuple[Callable[[], object], Callable[[], bool]] | None]"
+
+_PATIENCE: Final = 0.5  # seconds until a thread that waits looks whether it was interrupted
+
+
+class Pending(Generic[Result]):
+    """A call that one thread makes, while others wait for its result. done: it has ended; error: what it raised."""
+
+    __slots__ = ("_calls", "_ended", "_result", "done", "error")
+    _result: Result
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        self._calls = [call]  # until a thread takes it
+        self._ended = allocate_lock()
+        self._ended.acquire()
+        self.done = False
+        self.error: BaseException | None = None
+
+    def run(self, kept: type[BaseException] = BaseException) -> Self:
+        """Makes the call, unless a thread has, or it was cancelled. kept: errors that `result` raises; others are raised here."""
+        with suppress(IndexError):
+            call = self._calls.pop()
+            try:
+                self._result = call()
+            except kept as error:
+                self.error = error
+            finally:
+                self.done = True
+                self._ended.release()
+                del call
+        try:
+            return self
+        finally:
+            del self  # the traceback of an error holds this frame
+
+    def cancel(self) -> bool:
+        """Whether the call had not begun. Then nobody makes it, and nobody may wait for it."""
+        with suppress(IndexError):
+            self._calls.pop()
+            return True
+        return False
+
+    def wait(self) -> None:
+        """Returns when the call has ended."""
+        while not self.done:  # Python misses a signal that arrives just before a thread waits for a lock
+            if self._ended.acquire(timeout=_PATIENCE):
+                self._ended.release()
+
+    def result(self) -> Result:
+        """Waits for the call. Raises its error."""
+        try:
+            self.wait()
+            if self.error is not None:
+                raise self.error
+            return self._result
+        finally:
+            del self  # as in run
+
+
+Calls: TypeAlias = "SimpleQueue[Pending[Any] | None]"
 
 
 class Threads:
-    """At most `count` threads: `with Threads(4, "frazil copy") as threads: future = threads.submit(work, argument)`. The end of the block waits for the work;
+    """At most `count` threads: `with Threads(4, "frazil copy") as threads: pending = threads.submit(work, argument)`. The end of the block waits for the work;
     after an exception, work that has not begun is cancelled."""
 
-    __slots__ = ("_calls", "_free", "_name", "_threads", "_working")
+    __slots__ = ("_calls", "_free", "_name", "_threads")
 
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
@@ -35,62 +94,48 @@ class Threads:
         self._free = [None] * (0 if is_alone() else count)
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
-        self._working: list[Thread] = []
 
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
-    ) -> Future[Result]:
+    ) -> Pending[Result]:
         """Calls `work` in one of the threads, in the context of the caller."""
         call = partial(copy_context().run, work, *arguments, **named)
-        if not self.start():  # an interrupt of this thread is raised at once; no name holds the future, as the traceback of an error holds this frame
-            return _run(Future(), call, Exception)
-        future: Future[Result] = Future()
-        self._calls.put((partial(_run, future, call, BaseException), future.cancel))
-        if not self._threads:  # the one that `start` counted on could not be started by another caller
-            self._run_waiting()
-        return future
+        if not self.start():  # an interrupt of this thread is raised at once; no name holds the result, as the traceback of an error holds this frame
+            return Pending(call).run(Exception)
+        pending = Pending(call)
+        self._calls.put(pending)
+        return pending
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """The results of `work` for items, in their order. Raises the first error."""
-        futures: list[Future[Result]] = []
+        pending: list[Pending[Result]] = []
         for item in items:
-            futures.append(self.submit(work, item))
-            if futures[-1].done() and futures[-1].exception() is not None:
+            pending.append(self.submit(work, item))
+            if pending[-1].error is not None:
                 break
-        futures.reverse()
+        pending.reverse()
         results = []
-        while futures:
-            results.append(futures.pop().result())  # not in a variable: the traceback of an error holds this frame
+        while pending:
+            results.append(pending.pop().result())  # not in a variable: the traceback of an error holds this frame
         return results
 
     def start(self) -> bool:
         """Starts another thread, up to their number. Returns whether there are any; else the calling thread does the work."""
         if self._free:
-            with suppress(IndexError):  # another caller has taken the last
-                self._free.pop()
-                if not self._start():
-                    self._free.clear()
-                    if not self._threads:
-                        self._run_waiting()
+            to_its_end(self._start)  # an interrupt in Thread.start may keep the thread from its work
         return bool(self._threads)
 
-    def _run_waiting(self) -> None:
-        """Does the work that no thread will take."""
-        with suppress(Empty):
-            while (waiting := self._calls.get_nowait()) is not None:
-                waiting[0]()
-            self._calls.put(None)
-
-    def _start(self) -> bool:
-        # daemon: the process must never wait for a thread that an interrupt left behind
-        thread = Thread(target=_work, args=(self._calls, self._working), name=self._name, daemon=True)
-        self._threads.append(thread)  # before it runs: an interrupt must not leave a thread that nothing ends
-        try:
-            thread.start()
-        except RuntimeError:
-            self._threads.remove(thread)
-            return False
-        return True
+    def _start(self) -> None:
+        with suppress(IndexError):  # another caller has taken the last
+            self._free.pop()
+            # daemon: the process must never wait for a thread that an interrupt left behind
+            thread = Thread(target=_work, args=(self._calls,), name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads are available
+                self._free.clear()
+            else:
+                self._threads.append(thread)
 
     def __enter__(self) -> Self:
         return self
@@ -99,78 +144,44 @@ class Threads:
         try:
             while kind is not None:
                 try:
-                    call = self._calls.get_nowait()
+                    pending = self._calls.get_nowait()
                 except Empty:
                     break
-                if call is not None:
-                    call[1]()
+                if pending is not None:
+                    pending.cancel()
         finally:
             self._calls.put(None)  # each thread puts it back for the next one
             self._free.clear()
             threads, self._threads = self._threads, []
         for thread in threads:
-            # after an interrupt of its start, one may never work
-            if thread.ident is not None and (kind is None or thread in self._working):
-                thread.join()
+            thread.join()
 
 
 def to_its_end(work: Callable[[], Result]) -> Result:
-    """The result of `work`, which an interrupt of the main thread does not stop: the interrupt is raised when the work has ended, or at once if it had not begun.
+    """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended. A second one is raised at once.
 
-    Without Future and Condition: an interrupt within them would keep a lock that the other thread needs."""
-    if current_thread() is not main_thread() or is_alone():  # no other thread is interrupted
+    An interrupt is the signal: other exceptions, as those of other signals, do stop the work."""
+    interrupt = getsignal(SIGINT)
+    if current_thread() is not main_thread() or not callable(interrupt):  # no other thread is interrupted
         return work()
-    unclaimed, results, errors, ended = [None], list[Result](), list[BaseException](), allocate_lock()
-    ended.acquire()
+    arrived: list[int] = []
 
-    def run() -> None:
-        try:
-            unclaimed.pop()
-        except IndexError:  # an interrupt came first
-            return
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-        ended.release()
+    def wait(number: int, _: object) -> None:
+        arrived.append(number)
+        if len(arrived) > 1:
+            interrupt(number, None)
 
-    thread = Thread(target=copy_context().run, args=(run,), name="frazil to its end", daemon=True)
     try:
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads are available
-            run()
-        ended.acquire()
-    except BaseException:
-        with suppress(IndexError):
-            unclaimed.pop()
-            raise
-        while not results and not errors:
-            ended.acquire(timeout=1)
-        raise
-    if thread.ident is not None:
-        thread.join()
-    if errors:
-        raise errors.pop()
-    return results.pop()
-
-
-def _work(calls: Calls, working: list[Thread]) -> None:
-    working.append(current_thread())
-    while (call := calls.get()) is not None:
-        call[0]()
-        del call
-    calls.put(None)
-
-
-def _run(future: Future[Result], work: Callable[[], Result], kept: type[BaseException]) -> Future[Result]:
-    """Calls `work` for a future. kept: errors that the future keeps; others are raised."""
-    try:
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(work())
-            except kept as error:
-                future.set_exception(error)
-        return future
+        signal(SIGINT, wait)
+        return work()
     finally:
-        del future  # the traceback of an error holds this frame
+        signal(SIGINT, interrupt)
+        if arrived:
+            interrupt(arrived[0], None)
+
+
+def _work(calls: Calls) -> None:
+    while (pending := calls.get()) is not None:
+        pending.run()
+        del pending
+    calls.put(None)

@@ -234,13 +234,13 @@ def test_shrinking_while_others_resize(lengths: tuple[int]) -> None:
 
 
 class Interrupting(Meddling):
-    """A store of requests, in which the main thread is interrupted when the document has been put: inside an append, when the array has grown."""
+    """A store in which the main thread is interrupted when the document has been put: inside an append, when the array has grown."""
 
-    __slots__ = ()
+    __slots__ = ("direct",)
 
     @property
     def capabilities(self) -> Capabilities:
-        return super().capabilities._replace(direct=False)
+        return super().capabilities._replace(direct=self.direct)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -252,11 +252,14 @@ class Interrupting(Meddling):
         return done
 
 
+@pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("length", [1, 3, 9])
-def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: int) -> None:
+def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: int, direct: bool) -> None:
     inner = MemoryStore()
     frazil.create_array(inner, shape=(10,), dtype="i4", chunks=(4,), fill_value=-1)[...] = np.arange(10)
-    array = frazil.open_array(Interrupting(inner, "interrupt"), "r+")
+    store = Interrupting(inner, "interrupt")
+    store.direct = direct
+    array = frazil.open_array(store, "r+")
     with pytest.raises(KeyboardInterrupt):
         array.append([7] * length)
     found = frazil.open_array(inner, "r+")

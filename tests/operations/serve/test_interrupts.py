@@ -10,6 +10,7 @@ from socketserver import TCPServer, ThreadingMixIn
 
 import numpy as np
 import pytest
+from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.operations.served import Client
 from tests.repository.maintenance.interrupts import Interrupted
 
@@ -114,3 +115,20 @@ def test_the_threads_that_accept_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
                 response_of(server, "zarr.json")
             assert response_of(server, "zarr.json")[0] == 200
             monkeypatch.setattr(owner, name, real)
+
+
+def test_a_server_ends_after_an_interrupt_of_its_end() -> None:
+    """Also where a lock of the standard library would stay locked."""
+    store, modules = MemoryStore(), {"threading.py"}
+    frazil.create_group(store)
+
+    def end(at: int | None) -> list[tuple[str, int]]:
+        server, interrupts = serve(store, port=0), Interrupts(at, modules=modules)
+        interrupts.run(server.close)
+        assert ends(server.close, 20), interrupts.seen[-1]
+        return interrupts.seen
+
+    seen, lines = end(None), {line for *_, line in threading.Condition.__enter__.__code__.co_lines()}
+    for number in first_times(seen):
+        if seen[number][1] in lines:
+            end(number)

@@ -16,6 +16,7 @@ from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.servers.buckets import Buckets
 
 import frazil
+from frazil.base.threads import Pending
 from frazil.stores import ObjectStore
 from frazil.stores.objects.connections import Connection, RequestThreads
 
@@ -105,6 +106,7 @@ def test_a_fork_begins_with_no_connections() -> None:
 
 SILENT = """
 import os, signal, socket, threading
+from frazil.base.threads import Pending
 from frazil.stores import ObjectStore
 server = socket.create_server(("127.0.0.1", 0))
 
@@ -130,6 +132,7 @@ def test_a_program_ends_while_a_server_is_silent() -> None:
 LATER = """
 import threading
 from obstore.store import MemoryStore
+from frazil.base.threads import Pending
 from frazil.stores import ObjectStore
 store = ObjectStore(MemoryStore())
 store.set("a", b"1")
@@ -155,12 +158,14 @@ def test_as_many_threads_as_are_busy_and_no_more_than_the_limit() -> None:
         assert free.wait(60)
         return threading.get_ident()
 
-    futures = [threads.submit(call) for _ in range(8)]
+    tasks = [Pending(call) for _ in range(8)]
+    for task in tasks:
+        threads.submit(task)
     for _ in range(3):
         assert running.acquire(timeout=60)
     assert len(threads._alive) == 3 and not running.acquire(blocking=False)
     free.set()
-    assert len({future.result(60) for future in futures}) == 3
+    assert len({task.result() for task in tasks}) == 3
 
 
 def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,45 +174,36 @@ def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.Mo
 
     threads = RequestThreads(3)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    assert [threads.submit(partial(int, text)).result(0) for text in "123"] == [1, 2, 3]
-    assert isinstance(threads.submit(partial(int, "a")).exception(0), ValueError)
+    tasks = [Pending(partial(int, text)) for text in "123a"]
+    for task in tasks:
+        threads.submit(task)
+    assert [task.result() for task in tasks[:3]] == [1, 2, 3]
+    assert isinstance(tasks[3].error, ValueError)
     assert not threads._alive
 
 
-def test_several_callers_make_all_requests_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each counts on the thread of the other, until none has started."""
-    start, both = threading.Thread.start, threading.Barrier(2)
+def test_requests_go_on_after_interrupts() -> None:
+    """A thread that was counted and never started, or a lock that it needs and an interrupt keeps, would keep all later requests waiting."""
 
-    def no_thread(self: threading.Thread) -> None:
-        if self.name != "frazil-requests":
-            start(self)
-            return
-        both.wait(60)
-        raise RuntimeError("can't start new thread")
+    def answered(threads: RequestThreads) -> int:
+        task = Pending(int)
+        threads.submit(task)
+        return task.result()
 
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
-    threads, found = RequestThreads(3), list[int]()
-    callers = [
-        threading.Thread(target=lambda text=text: found.append(threads.submit(partial(int, text)).result(60)))
-        for text in "12"
-    ]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join(60)
-    assert sorted(found) == [1, 2]
-    assert not threads._alive
-
-
-def test_requests_go_on_after_an_interrupt_of_a_submit() -> None:
-    """A thread that was counted and never started, or a lock that stayed locked, would keep all later requests waiting."""
-    modules = {"connections.py", "threading.py"}
-
-    def submitted(number: int | None) -> list[tuple[str, int]]:
-        threads, interrupts = RequestThreads(1), Interrupts(number, modules=modules)
-        interrupts.run(lambda: threads.submit(int))
-        assert ends(lambda: threads.submit(int).result(20), 20), interrupts.seen[-1]
+    def interrupted(number: int | None, threads: RequestThreads) -> list[tuple[str, int]]:
+        interrupts = Interrupts(number)
+        interrupts.run(partial(answered, threads))
+        assert ends(partial(answered, threads), 20), interrupts.seen[-1]
         return interrupts.seen
 
-    for number in first_times(submitted(None)):
-        submitted(number)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # a request is made when its caller waits
+    try:
+        for number in first_times(interrupted(None, RequestThreads(1))):
+            interrupted(number, RequestThreads(1))
+        begun = RequestThreads(1)
+        answered(begun)
+        for number in first_times(interrupted(None, begun)):
+            interrupted(number, begun)
+    finally:
+        sys.setswitchinterval(before)

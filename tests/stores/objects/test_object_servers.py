@@ -137,7 +137,7 @@ def test_parts_of_one_object_become_another_one(
 ) -> None:
     """Parts are read while others are written: inside the client of one server, that of another is used."""
     if not threads:
-        monkeypatch.setattr(Threads, "_start", lambda _: False)
+        monkeypatch.setattr(Threads, "start", lambda _: False)
     source, size, step = s3.store(), 2**24 + 5, 2**22
     value = np.random.default_rng(3).bytes(size)
     source.set("large", value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import obstore.store
 import pytest
 import zarr
+from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.integrations.versions import OLD_ZARR
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LoggingStore, StorePath, WrapperStore, ZipStore
@@ -187,6 +189,21 @@ def test_coroutines() -> None:
     assert asyncio.run(read()) == 1
     with pytest.raises(StoreError, match="own event loop"):
         sync(read())
+
+
+def test_interrupts_keep_no_lock_that_the_event_loop_needs() -> None:
+    """All of zarr-python would wait for ever."""
+    store = resolve(ZarrMemoryStore())[0]
+    modules, before = {"threading.py", "threads.py", "zarr_operations.py"}, sys.getswitchinterval()
+    sys.setswitchinterval(60)  # the loop runs when its callers wait
+    try:
+        whole = Interrupts(modules=modules)
+        whole.run(lambda: store.get("a"))
+        for number in first_times(whole.seen):
+            Interrupts(number, modules=modules).run(lambda: store.get("a"))
+            assert ends(lambda: store.get("a"), 20), whole.seen[number]
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_pickles() -> None:

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from _thread import RLock, allocate_lock  # as in threading, without the module
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import chain, islice
@@ -22,9 +22,11 @@ from frazil.errors import StoreError
 if TYPE_CHECKING:
     import threading
 
+    from frazil.base import threads
     from frazil.runtime import Runtime
 else:
     threading = LateModule("threading")
+    threads = LateModule("frazil.base.threads")
 
 WORKERS: Final = 16  # threads of one read or write, which wait for requests most of the time
 _TASKS: Final = 4  # number of tasks of the usual size that fill the budget
@@ -160,24 +162,28 @@ class _Run:
         self._changed = threading.Condition(self._lock)
         self._ended = False
         self._errors: list[BaseException] = []
-        self._working: list[threading.Thread] = []
 
     def run(self, workers: int) -> None:
-        others = [
-            threading.Thread(target=copy_context().run, args=(self._work,), name="frazil task", daemon=True)
-            for _ in range(workers - 1)
-        ]
+        others: list[threading.Thread] = []
+
+        def start() -> None:
+            for _ in range(workers - 1):
+                thread = threading.Thread(
+                    target=copy_context().run, args=(self._work,), name="frazil task", daemon=True
+                )
+                thread.start()
+                others.append(thread)
+
         try:
-            for thread in others:
-                try:
-                    thread.start()
-                except RuntimeError:  # no more threads are available: the existing ones do all tasks
-                    break
+            with suppress(RuntimeError):  # no more threads are available: the existing ones do all tasks
+                threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
-            _join(others)
+            for thread in others:
+                thread.join()
         except BaseException:  # an interrupt
             self._end()
-            _join([thread for thread in others if thread in self._working])  # one that was being started may never work
+            for thread in others:
+                thread.join()
             raise
         finally:
             self._waiting.clear()  # ends their iterators
@@ -194,7 +200,6 @@ class _Run:
 
     def _work(self) -> None:
         """The loop of one thread, until no stage is left."""
-        self._working.append(threading.current_thread())
         try:
             while (begun := self._admitted()) is not None:
                 self._step(begun)
@@ -240,9 +245,3 @@ class _Run:
                 self._budget.wait(number)
                 self._waiting[number] = _Begun(number, task, cost, stages)
             self._changed.notify_all()
-
-
-def _join(threads: Sequence[threading.Thread]) -> None:
-    for thread in threads:
-        if thread.ident is not None:  # it was started
-            thread.join()

@@ -4,10 +4,10 @@ encoded_chunks.py holds encoded inner chunks; io/write.py assembles and publishe
 
 from __future__ import annotations
 
+from _thread import LockType, RLock, allocate_lock  # as in threading, without the module
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from threading import Condition, RLock, get_ident
 from typing import Final, Self
 
 import numpy as np
@@ -39,18 +39,16 @@ class ShardWriter:
 
     __slots__ = (
         "_access",
-        "_busy",
         "_convert",
         "_counts",
         "_encoded",
-        "_failed",
         "_lengths",
         "_lock",
         "_open",
         "_report",
         "_shard",
         "_store",
-        "_idle",
+        "_unfinished",
     )
 
     def __init__(
@@ -69,10 +67,10 @@ class ShardWriter:
         self._shard = _checked_shard(access, shard, lengths)
         self._counts = _counts_inside(access, self._shard, lengths)
         self._encoded: EncodedChunks | None = None
-        self._open, self._failed = False, False
-        self._busy: set[int] = set()  # threads that are in an assignment
-        self._lock = RLock()  # an interrupt in the __enter__ of a Condition would leave it locked
-        self._idle = Condition(self._lock)
+        self._open = False
+        # locks of assignments, each of which holds its own while it runs, and leaves it here if it fails
+        self._unfinished: set[LockType] = set()
+        self._lock = RLock()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,19 +99,16 @@ class ShardWriter:
         except FrazilError as error:
             self._report(error)
             raise
+        assignment = allocate_lock()
         try:
-            self._encode(self._begin(), box, values)
-        except BaseException as error:
-            self._failed = self._failed or get_ident() in self._busy
-            if isinstance(error, FrazilError):
-                self._report(error)
+            with assignment:  # not by a Condition, or a number of those that run: an interrupt could leave it as it is
+                self._encode(self._begin(assignment), box, values)
+                self._unfinished.discard(assignment)
+        except FrazilError as error:
+            self._report(error)
             raise
-        finally:
-            with self._lock:
-                self._busy.discard(get_ident())
-                self._idle.notify_all()
 
-    def _begin(self) -> EncodedChunks:
+    def _begin(self, assignment: LockType) -> EncodedChunks:
         """Registers an assignment, which the end must await."""
         with self._lock:
             encoded = self._encoded
@@ -121,15 +116,15 @@ class ShardWriter:
                 raise InvalidInputError(
                     "the shard writer is not open", hint="use it as: with array.shard_writer(shard) as writer: ..."
                 )
-            self._busy.add(get_ident())
+            self._unfinished.add(assignment)
             return encoded
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._lock:
             self._open = False
-            self._busy.discard(get_ident())  # an interrupt may have ended an assignment before it did this
-            while self._busy:
-                self._idle.wait()
+        for assignment in tuple(self._unfinished):
+            with assignment:  # it has ended
+                pass
         encoded = self._encoded
         assert encoded is not None, "__enter__ made it"
         try:
@@ -188,7 +183,7 @@ class ShardWriter:
     # --- publishing ----------------------------------------------------------------------------------------------------------------
 
     def _publish(self, encoded: EncodedChunks) -> None:
-        if self._failed:
+        if self._unfinished:
             raise StoreError(
                 "an assignment to the shard writer failed, so nothing was published",
                 hint="its own exception says why; write the shard again",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from frazil.base.threads import Threads
@@ -18,7 +19,22 @@ _threads = Threads(_THREADS, "frazil zarr")
 
 async def in_thread(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The result of a blocking call in one of the threads."""
-    return await asyncio.wrap_future(_threads.submit(call, *args, **kwargs))
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def work() -> R:
+        try:
+            return call(*args, **kwargs)
+        finally:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(ended.set)
+
+    pending = _threads.submit(work)
+    try:
+        await ended.wait()
+    except BaseException:
+        pending.cancel()
+        raise
+    return pending.result()
 
 
 def _after_fork() -> None:

@@ -4,9 +4,8 @@ chooses the keys."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.threads import Threads
 from frazil.errors import ConflictError, StoreError
@@ -19,11 +18,6 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.value_copies import pieces_of_object
 from frazil.stores.values import ANY, NO_SPANS
-
-if TYPE_CHECKING:
-    from concurrent import futures
-else:
-    futures = LateModule("concurrent.futures")
 
 _BATCH: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for reads, others write
@@ -95,7 +89,7 @@ class CopyThreads(Threads):
             results: Iterator[dict[str, int]] = map(work, batches)
         else:
             tasks = [self.submit(work, batch) for batch in batches]
-            results = (task.result() for task in futures.as_completed(tasks))
+            results = (task.result() for task in tasks)
         sizes: dict[str, int] = {}
         for part in results:
             self._report(sum(size for size in part.values() if size >= 0))

@@ -17,6 +17,7 @@ from frazil.api.nodes import open_node
 from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts, replaced
+from frazil.base.threads import to_its_end
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
@@ -185,6 +186,9 @@ class Server:
 
     def close(self) -> None:
         """Ends the server and its connections. No error if they have ended."""
+        to_its_end(self._close)  # an interrupt in the Event of socketserver may keep a lock that the thread needs
+
+    def _close(self) -> None:
         self._listener.end()
         self._thread.join()
         self._listener.server_close()

@@ -14,11 +14,14 @@ import struct
 import time
 from collections.abc import Iterator
 from errno import EACCES
+from functools import partial
 from hashlib import blake2b
+from io import BufferedWriter, FileIO
 from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
 from frazil.base.record import Record
+from frazil.base.threads import to_its_end
 from frazil.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
@@ -85,16 +88,10 @@ class CacheFolder:
     def read(self, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
         """Bytes that hold first to first + count of the value, and where they begin; None if the file is missing, or invalid: then it is removed."""
         try:
-            descriptor = _open_to_read(self._path(entry))
+            with to_its_end(partial(FileIO, self._path(entry), opener=_open_to_read)) as file:
+                found = _read(file.fileno(), entry, first, count)
         except OSError:
             return None
-        try:
-            found = _read(descriptor, entry, first, count)
-        except OSError:
-            return None
-        finally:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
         if found is None:
             self.remove(entry)
         return found
@@ -111,12 +108,13 @@ class CacheFolder:
         folder = f"{self.path}/{entry.folder}"
         part = f"{folder}/.{os.getpid()}.{os.urandom(6).hex()}"
         try:
+            create = partial(FileIO, part, "xb", opener=_create)
             try:
-                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                file = to_its_end(create)
             except FileNotFoundError:
                 os.makedirs(folder, 0o700, exist_ok=True)
-                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "wb") as stream:
+                file = to_its_end(create)
+            with BufferedWriter(file) as stream:
                 stream.write(entry_head(entry, value))
                 stream.write(value)
             os.replace(part, self._path(entry))
@@ -228,9 +226,13 @@ def _is_tagged(path: str) -> bool:
         return False
 
 
-def _open_to_read(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
+def _open_to_read(path: str, flags: int) -> int:
     """Does not wait for a writer where a named pipe has taken the place of a file."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _create(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _write_tag(path: str) -> None:

@@ -8,8 +8,11 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
+from functools import partial
+from io import FileIO
 from typing import Final
 
+from frazil.base.threads import to_its_end
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder, lock_files
 
 _JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in place; readers restore it
@@ -40,15 +43,17 @@ def _unlock(folder: int, name: str) -> bool:
     """Takes a lock and removes its file, if no other process holds it (rust/src/files/lock.rs)."""
     if not hasattr(fcntl, "F_OFD_SETLK"):
         return False
-    file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        named, opened = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
+
+    def opener(name: str, _: int) -> int:
+        return os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+
+    with to_its_end(partial(FileIO, name, opener=opener)) as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        except BlockingIOError:
+            return False
+        named, opened = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file.fileno())
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return False
         os.unlink(name, dir_fd=folder)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(file)
     return True

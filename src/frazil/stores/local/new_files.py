@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from errno import EACCES, EIO, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
+from functools import partial
+from io import FileIO
 from itertools import compress
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 from frazil.stores.local.folders import enter_folder
 from frazil.stores.local.system_errors import not_synced, refused, unreadable
@@ -63,20 +66,23 @@ def sync_files(root: int, names: Sequence[str]) -> list[str]:
     """Syncs files beneath a root, their names and the folders above them to the medium. Returns the missing names. Raises StoreError with the key: with `done`
     False if a file could not be opened, so that nothing was lost."""
     folders, absent = {""}, []
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=root)
+
     for name in names:
         try:
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+            file = to_its_end(partial(FileIO, name, opener=opener))
         except FileNotFoundError:
             absent.append(name)
             continue
         except OSError as error:
             raise refused("cannot be synced", error.errno or 0, name, done=False) from error
-        try:
-            os.fsync(file)
-        except OSError as error:
-            raise refused("cannot be synced", error.errno or 0, name) from error
-        finally:
-            os.close(file)
+        with file:
+            try:
+                os.fsync(file)
+            except OSError as error:
+                raise refused("cannot be synced", error.errno or 0, name) from error
         while folder := name.rpartition("/")[0]:
             folders.add(folder)
             name = folder

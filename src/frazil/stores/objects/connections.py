@@ -9,16 +9,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from frazil.base.threads import Pending, to_its_end
 from frazil.base.weak_references import WeakValues, renew_after_fork
 from frazil.errors import StoreError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 
     from frazil.stores.objects.web_client import WebConnections
@@ -39,53 +38,39 @@ class RequestThreads:
 
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
-        self._tasks: Final[deque[tuple[Future[Any], Callable[[], Any]]]] = deque()
+        self._tasks: Final[deque[Pending[Any]]] = deque()
         self._lock: Final = threading.RLock()  # an interrupt in the __enter__ of a Condition would leave it locked
         self._changed: Final = threading.Condition(self._lock)
         self._alive: Final[set[threading.Thread]] = set()
         self._idle = 0
 
-    def submit(self, call: Callable[[], A]) -> Future[A]:
-        """call(), on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
-        from concurrent.futures import Future
+    def submit(self, task: Pending[A]) -> None:
+        """Runs a task on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
+        if not to_its_end(partial(self._put, task)):
+            task.run()
 
-        future: Future[A] = Future()
-        thread: threading.Thread | None = None
-        try:
-            with self._lock:
-                self._tasks.append((future, call))
-                if len(self._tasks) > self._idle and len(self._alive) < self._limit:
-                    thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
-                    self._alive.add(thread)
-                self._changed.notify()
-            if thread is not None:
-                thread.start()
-        except BaseException as error:
-            if not isinstance(error, RuntimeError):
-                future.cancel()  # nobody would wait for it
-            if thread is not None and thread.ident is None:
-                self._alive.discard(thread)
-                while (task := self._abandoned()) is not None:
-                    _run_task(*task)
-                    del task
-            if not isinstance(error, RuntimeError):
-                raise
-        return future
-
-    def _abandoned(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """A task that no thread will take, of any caller: one who counted on a thread that then did not start waits for it."""
+    def _put(self, task: Pending[Any]) -> bool:
+        """Whether a thread will run the task."""
         with self._lock:
-            return self._tasks.popleft() if self._tasks and not self._alive else None
+            if len(self._tasks) >= self._idle and len(self._alive) < self._limit:
+                thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
+                with suppress(RuntimeError):  # no more threads are available
+                    thread.start()
+                    self._alive.add(thread)
+            if self._alive:
+                self._tasks.append(task)
+                self._changed.notify()
+            return bool(self._alive)
 
     def _work(self) -> None:
         try:
             while (task := self._next()) is not None:
-                _run_task(*task)
+                task.run()
                 del task
         finally:
             self._alive.discard(threading.current_thread())  # also after a MemoryError
 
-    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+    def _next(self) -> Pending[Any] | None:
         """The next task; None, after which the thread ends, if none arrives within a second."""
         with self._lock:
             while not self._tasks:
@@ -98,18 +83,6 @@ class RequestThreads:
                     self._alive.discard(threading.current_thread())
                     return None
             return self._tasks.popleft()
-
-
-def _run_task(future: Future[Any], call: Callable[[], Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        result = call()
-    except BaseException as error:
-        future.set_exception(error)
-        del future, call  # the traceback has this frame, which would keep the error
-    else:
-        future.set_result(result)
 
 
 class Connection:
@@ -147,19 +120,18 @@ class Connection:
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first
         error is raised when no request is running any more; requests that have not begun are not made."""
-        from concurrent.futures import Future, wait
-
-        futures = [self._threads.submit(partial(self._run_gated, request, argument)) for argument in arguments]
+        tasks = [Pending(partial(self._run_gated, request, argument)) for argument in arguments]
         try:
-            return list(map(Future.result, futures))
+            list(map(self._threads.submit, tasks))
+            return list(map(Pending.result, tasks))
         except BaseException as error:
-            futures = [future for future in futures if not future.cancel()]
+            tasks = [task for task in tasks if not task.cancel()]
             # a write that ends after its caller got an error would undo the caller's next write; after an interrupt the user does not want to wait
             if isinstance(error, Exception):
-                wait(futures)
+                list(map(Pending.wait, tasks))
             raise
         finally:
-            del futures  # the traceback of an error has this frame, which would keep the error and all results
+            del tasks  # the traceback of an error has this frame, which would keep the error and all results
 
     def _run_gated(self, request: Callable[[A], B], argument: A) -> B:
         first = argument[0] if isinstance(argument, tuple | list) and argument else None

@@ -16,6 +16,7 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.core.sync import _get_loop as event_loop
 
+from frazil.base.threads import Pending
 from frazil.errors import StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.clients import is_client, is_supported
@@ -214,12 +215,25 @@ class ZarrOperations:
                 await self.store._ensure_open()
             return await call()
 
-        future = asyncio.run_coroutine_threadsafe(opened(), loop)
+        answers: list[R | BaseException] = []
+        ended = Pending(answers.pop)  # an interrupt within Future.result may keep a lock that the loop needs
+
+        async def run() -> None:
+            answers.extend(await asyncio.gather(opened(), return_exceptions=True))
+            ended.run()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
-            return future.result()
-        except BaseException:  # Ctrl-C, too: running requests are ended
+            answer = ended.result()
+        except BaseException:  # Ctrl-C: running requests are ended
             future.cancel()
             raise
+        if not isinstance(answer, BaseException):
+            return answer
+        try:
+            raise answer
+        finally:
+            del answer, ended  # its traceback has this frame
 
 
 def _request(start: int, length: int | None) -> ByteRequest | None:
