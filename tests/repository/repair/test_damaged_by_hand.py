@@ -268,6 +268,27 @@ def test_a_damaged_chunk_in_a_manifest_that_older_snapshots_have(tmp_path: Path)
     assert not repo.repair(decode=True, older=True, accept_loss=True).commits
 
 
+def test_a_branch_that_a_repair_made_is_repaired_too(tmp_path: Path) -> None:
+    """The manifest of a tag is lost, and a chunk that an older snapshot has in its place is damaged: a second repair was necessary."""
+    repo = frazil.Repository.create(tmp_path / "r", durable=False, chunk_packing="off")
+    with repo.transaction(message="0") as root:
+        root.create_array("a", data=values(1), chunks=(1, 256), codecs=["bytes", "crc32c"])
+    damaged = newest(tmp_path / "r", "chunks")
+    with repo.transaction(message="1") as root:
+        root["a"][:] = values(2)
+    repo.create_tag("v1", "main")
+    repo.reset_branch("main", list(repo.history())[-1].id)
+    newest(tmp_path / "r", "manifests").unlink()
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    done = frazil.Repository.open(tmp_path / "r").repair(decode=True, older=True, accept_loss=True)
+    assert {*done.created, *done.commits} == {"v1-repaired"}
+    found = frazil.Repository.open(tmp_path / "r").readonly_session("v1-repaired").root["a"][:]
+    assert ((found == values(1)).all(axis=1) ^ (found == 0).all(axis=1)).all()
+    assert (found == 0).all(axis=1).sum() == 1
+    again = frazil.Repository.open(tmp_path / "r").repair(decode=True, older=True, accept_loss=True)
+    assert not (again.commits or again.created)
+
+
 class OddDisk(WrappedStore):
     """Its reads of snapshots end in a system error that may mean anything."""
 

@@ -114,5 +114,9 @@ def is_refused(read: Callable[[Files, str], object], files: Files, name: str) ->
 def checked_ref(branch: str, ref: Ref, key: str) -> Ref:
     """The content of a branch file. Raises FormatError for a `main` that is deleted, which no operation writes: a collection would remove its objects."""
     if branch == MAIN and ref.deleted:
-        raise FormatError("the branch 'main' cannot be deleted, but its newest file says so", key=key)
+        raise FormatError(
+            "the branch 'main' cannot be deleted, but its newest file says so",
+            key=key,
+            hint="restore the file from a copy, or repair the repository, which can move the branch back",
+        )
     return ref

@@ -69,6 +69,8 @@ def repair(
         if run.moved:  # a damaged file hid that the branch does not lead to its recorded tip any more
             run.keep_lost_tips()
         run.repair_tags()
+        if not dry_run:
+            run.repair_branches()  # those that the steps before made
         if consents.history:
             run.end_histories()
     after = before
@@ -124,6 +126,7 @@ class _Run:
         self.repaired: list[Entry] = []
         self.lost: list[Entry] = []
         self.writes = False
+        self._examined: set[str] = set()  # branches
         self._kept: list[Tip] = []  # lost tips that are in the report
         self._planned: dict[str, Tip] = {}  # in a dry run: where branches would be
         self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
@@ -207,7 +210,11 @@ class _Run:
                 record_tips(self._files, () if self._consents.accept_loss else unread)
 
     def repair_branches(self) -> None:
+        """Repairs the branches that no earlier call has repaired."""
         for name in self._files.branches():
+            if name in self._examined:
+                continue
+            self._examined.add(name)
             for _ in range(_TRIES):
                 tip = self._tip(name)
                 if tip is None:
@@ -299,9 +306,9 @@ class _Run:
             return
         old_tip = ""
         if whole:
-            old_tip = (
-                f"; its former state is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
-            )
+            kept = self._make_branch(branch_name(name, "damaged"), tip.snapshot)
+            self._examined.add(kept)  # it stays as it is
+            old_tip = f"; its former state is the branch {kept}"
         if self._dry_run:
             self._planned[name] = tip._replace(sequence=tip.sequence + 1, snapshot=target)
         else:
