@@ -16,13 +16,12 @@ from frazil.api.nodes import create_array, create_group, open_array, open_group,
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments
+from frazil.base.arrays import Values
 from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.api import destinations
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
@@ -183,7 +182,7 @@ def load(
     zarr_version: int | None = None,
     *,
     storage_options: Mapping[str, object] | None = None,
-) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
+) -> Values | dict[str, Values]:
     """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: the older name of zarr_format. Raises
     NotFoundError, MetadataError, DataError, StoreError."""
     node = open_node(

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array, with_limit
-from frazil.base.arrays import distinct
+from frazil.base.arrays import Flags, distinct
 from frazil.base.record import Record
 from frazil.errors import AccessError, ChunkDecodeError, DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
@@ -29,8 +29,6 @@ from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.api.session import Session
 
 
@@ -179,7 +177,7 @@ class _Decoding:
             self.decoded += len(run)
             self._report("chunks decoded", len(run))
 
-    def _is_known_bad(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> NDArray[np.bool_]:
+    def _is_known_bad(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> Flags:
         """The chunks with a known problem. parts: the number of the manifest in which readers find each chunk"""
         assert node.array is not None
         found = np.zeros(len(chunks), np.bool_)
@@ -191,7 +189,7 @@ class _Decoding:
 
     def _are_out_of_reach(
         self, node: NodeSnapshot, references: BaseReferences, chunks: Columns, subject: Subject
-    ) -> NDArray[np.bool_]:
+    ) -> Flags:
         """The virtual chunks whose file is missing, has changed, or may not be read. They are not in the repository, so no repair may give them up."""
         assert node.array is not None
         found = np.zeros(len(chunks), np.bool_)

@@ -12,6 +12,7 @@ import numpy as np
 from frazil.api.forked import begin_again, store_of, with_written, written_by
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.base.arrays import Values
 from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
 from frazil.integrations.dask.layout import Box, Extents, selection_of
@@ -19,8 +20,6 @@ from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.stores import memory
 else:
     memory = LateModule("frazil.stores.memory")
@@ -81,9 +80,7 @@ def check_values(values: object, path: str) -> None:
         )
 
 
-def write_block(
-    block: NDArray[np.generic], shared: Shared, goal: BlockTarget, block_id: tuple[int, ...] | None = None
-) -> Written:
+def write_block(block: Values, shared: Shared, goal: BlockTarget, block_id: tuple[int, ...] | None = None) -> Written:
     """Writes one block; returns the writes of this task's fork. A task that fails leaves nothing, and a repeated one writes the same under new names."""
     selection = selection_of(goal.bounds, goal.starts, block_id or ())
     check_values(block, goal.path)

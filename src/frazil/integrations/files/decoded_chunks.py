@@ -11,9 +11,9 @@ from threading import Event, Lock
 from typing import IO, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil.api.nodes import create_array, create_group
+from frazil.base.arrays import Values
 from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
@@ -28,7 +28,7 @@ from frazil.stores.memory import MemoryStore
 class BoxReader(Protocol):
     """Reads boxes of one array; called by one thread at a time."""
 
-    def __call__(self, box: tuple[slice, ...], /) -> NDArray[np.generic]: ...
+    def __call__(self, box: tuple[slice, ...], /) -> Values: ...
 
 
 Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str, BoxReader]"]
@@ -166,7 +166,7 @@ class DecodedChunks:
         return self._readers[array.path]
 
 
-def _encoded(array: ScannedArray, values: NDArray[np.generic]) -> bytes | None:
+def _encoded(array: ScannedArray, values: Values) -> bytes | None:
     """The bytes of a whole chunk. values: those of the chunk within the array"""
     dtype = array.dtype.newbyteorder("<")
     if values.shape != array.chunk_shape:
@@ -176,7 +176,7 @@ def _encoded(array: ScannedArray, values: NDArray[np.generic]) -> bytes | None:
     return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
 
 
-def _text_chunk(values: NDArray[np.generic]) -> bytes | None:
+def _text_chunk(values: Values) -> bytes | None:
     """A chunk of text, encoded."""
     store = MemoryStore()
     create_array(store, data=values, dtype="string", chunks=values.shape, codecs=_VLEN, write_empty_chunks=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
@@ -132,7 +132,7 @@ def no_chunks(rank: int) -> ChunkColumns:
     return ChunkColumns(np.zeros((0, rank), np.int64), none, none)
 
 
-def select_chunks(chunks: ChunkColumns, rows: NDArray[np.bool_] | Columns) -> ChunkColumns:
+def select_chunks(chunks: ChunkColumns, rows: Flags | Columns) -> ChunkColumns:
     """Some of the chunks."""
     return ChunkColumns(*(np.ascontiguousarray(column[rows]) for column in chunks))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import numpy as np
-from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from frazil.array.array import Array
+from frazil.base.arrays import Values
 
 
 class FrazilBackendArray(BackendArray):
@@ -22,7 +22,7 @@ class FrazilBackendArray(BackendArray):
         self.shape = array.shape
         self.dtype = array.dtype
 
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> NDArray[np.generic]:
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Values:
         if isinstance(key, indexing.BasicIndexer):
             read = self._read_basic
         elif isinstance(key, indexing.OuterIndexer):
@@ -31,24 +31,22 @@ class FrazilBackendArray(BackendArray):
             read = self._read_points
             if isinstance(key, indexing.VectorizedIndexer) and any(isinstance(part, slice) for part in key.tuple):
                 key = indexing._arrayize_vectorized_indexer(key, self.shape)
-        values: NDArray[np.generic] = indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.VECTORIZED, read
-        )
+        values: Values = indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.VECTORIZED, read)
         return values
 
-    async def async_getitem(self, key: indexing.ExplicitIndexer) -> NDArray[np.generic]:
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Values:
         """The same as one call on another thread."""
         return await asyncio.to_thread(self.__getitem__, key)
 
-    def _read_basic(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+    def _read_basic(self, key: tuple[object, ...]) -> Values:
         return np.asarray(self._array[key], self.dtype)
 
-    def _read_outer(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+    def _read_outer(self, key: tuple[object, ...]) -> Values:
         # a NumPy array keeps its dimension, also one without dimensions, which Variable.isel produces
         parts = tuple([np.atleast_1d(part) if isinstance(part, np.ndarray) else part for part in key])
         return np.asarray(self._array.oindex[parts], self.dtype)
 
-    def _read_points(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+    def _read_points(self, key: tuple[object, ...]) -> Values:
         return np.asarray(self._array.vindex[key], self.dtype)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:

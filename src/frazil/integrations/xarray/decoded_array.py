@@ -8,10 +8,10 @@ import warnings
 
 import numpy as np
 import xarray
-from numpy.typing import NDArray
 from xarray import conventions
 
 from frazil.array.array import Array
+from frazil.base.arrays import Columns, Values
 from frazil.errors import FrazilError, MetadataError
 from frazil.integrations.xarray.variables import variable_of
 
@@ -42,7 +42,7 @@ class DecodedArray:
         self._times_as_text = self._variable.dtype.kind == "O" and array.dtype.kind in "iuf"
         self.dtype: np.dtype[np.generic] = _TIME_TEXT if self._times_as_text else np.dtype(self._variable.dtype)
 
-    def __getitem__(self, selection: tuple[slice | NDArray[np.int64], ...]) -> NDArray[np.generic]:
+    def __getitem__(self, selection: tuple[slice | Columns, ...]) -> Values:
         """The elements, selected along each dimension separately. Raises StoreError, DataError, MetadataError for values that cannot be decoded."""
         try:
             values = np.asarray(self._variable[selection].values)

@@ -9,13 +9,13 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.indexing import BoxSelection, PointSelection
 from frazil.indexing.selection import AxisSelection
 
-Part: TypeAlias = "int | slice | NDArray[np.int64]"
+Part: TypeAlias = "int | slice | Columns"
 Coordinates: TypeAlias = tuple[int, ...]
 
 
@@ -137,7 +137,7 @@ def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) ->
     return AxisSelection(0, 1, size, indices=indices)
 
 
-def _elements(part: Part) -> NDArray[np.int64]:
+def _elements(part: Part) -> Columns:
     """The elements that one part selects, int64[n]."""
     if isinstance(part, slice):
         return np.arange(part.start or 0, part.stop, part.step or 1, dtype=np.int64)
@@ -152,6 +152,6 @@ def _is_same(part: Part | None, other: Part | None) -> bool:
     return part == other
 
 
-def coordinates_of(items: Iterable[Item]) -> NDArray[np.int64]:
+def coordinates_of(items: Iterable[Item]) -> Columns:
     """The coordinates of all chunks, int64[n, d]."""
     return np.array([item.coordinates for item in items], np.int64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept
@@ -29,7 +29,7 @@ class Everything(Record):
 def list_everything(files: RepositoryFormat, progress: Progress) -> Everything:
     """Lists a repository once. Raises StoreError."""
     store = files.store
-    parts: dict[ObjectKind, list[tuple[Ids, NDArray[np.int64]]]] = {kind: [] for kind in KINDS}
+    parts: dict[ObjectKind, list[tuple[Ids, Columns]]] = {kind: [] for kind in KINDS}
     other, following = Kept(), ""
     while True:
         page = store.list_page(
@@ -49,7 +49,7 @@ def list_everything(files: RepositoryFormat, progress: Progress) -> Everything:
     return Everything(objects, other)
 
 
-def _divide(page: Page, files: RepositoryFormat, parts: dict[ObjectKind, list[tuple[Ids, NDArray[np.int64]]]]) -> Kept:
+def _divide(page: Page, files: RepositoryFormat, parts: dict[ObjectKind, list[tuple[Ids, Columns]]]) -> Kept:
     """Adds the objects of a page to their kinds, and returns the count of the other keys. Keys are sorted, so each kind is one run of keys."""
     keys = page.keys
     sizes = np.zeros(len(keys), np.int64) if page.sizes is None else np.maximum(page.sizes, 0)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from frazil.base.arrays import among
+from frazil.base.arrays import Values, among
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, id_column, id_list, join
@@ -35,7 +32,7 @@ def may_end(files: RepositoryFiles, *snapshots: ObjectId) -> bool:
     return any(not {*snapshots}.isdisjoint(id_list(columns["ends"])) for columns in _read(files) if "ends" in columns)  # type: ignore[arg-type] # a column of ids
 
 
-def _read(files: RepositoryFiles) -> list[dict[str, NDArray[np.generic]]]:
+def _read(files: RepositoryFiles) -> list[dict[str, Values]]:
     return read_records(files, list_records(files, "expired"), ["snapshots"], may_have=["ends"])
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from frazil.base.arrays import Columns
 from frazil.base.record import Record
 from frazil.formats.ids import ID_CHARACTERS
 from frazil.repository.format import ObjectKind, RepositoryFormat
@@ -16,7 +14,7 @@ class Listed(Record):
     """The objects of one kind. ids sorted; sizes: bytes of each, or None"""
 
     ids: Ids
-    sizes: NDArray[np.int64] | None
+    sizes: Columns | None
 
 
 def list_objects(files: RepositoryFormat, kind: ObjectKind, *, details: bool) -> Listed:

@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from frazil.base.arrays import among, distinct
+from frazil.base.arrays import Columns, among, distinct
 from frazil.base.record import Record
 from frazil.errors import AccessError, FormatError
 from frazil.repository.format import RepositoryFormat
@@ -30,7 +29,7 @@ class Marks(Record):
     manifests: Ids
     attributes: Ids
     read: Ids
-    starts: NDArray[np.int64]
+    starts: Columns
     chunks: Ids
 
     @property

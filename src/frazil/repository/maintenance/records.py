@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
@@ -22,7 +22,7 @@ from frazil.repository.replaced_files import files_alone, no_file, refuse_replac
 from frazil.stores.store import Store
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
-Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
+Columns: TypeAlias = "Mapping[str, Values]"
 Folder: TypeAlias = Literal["condemned", "expired", "lost", "marks", "pins", "runs", "tips"]
 
 FOLDER: Final = "gc/"
@@ -78,7 +78,7 @@ def _checksum(shapes: object, body: bytes | memoryview) -> int:
     return zlib.crc32(body, zlib.crc32(json.dumps(shapes).encode()))
 
 
-def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
+def parse_columns(data: bytes, key: str) -> dict[str, Values]:
     """The columns of these bytes, without copying. Raises FormatError with the key."""
     end = data.find(b"\n", len(_MAGIC), _MOST_HEADER)
     if not data.startswith(_MAGIC) or end < 0:
@@ -164,7 +164,7 @@ def _refuse_unlisted(files: RepositoryFiles, folders: Sequence[Folder], listed: 
 
 def read_records(
     files: RepositoryFiles, records: list[RecordFile], names: Collection[str], *, may_have: Collection[str] = ()
-) -> list[dict[str, NDArray[np.generic]]]:
+) -> list[dict[str, Values]]:
     """The columns of files, without files removed meanwhile. may_have: columns that some files also have.
 
     Raises FormatError, also for a file that has not exactly these columns, as one that was copied from another folder; StoreError."""

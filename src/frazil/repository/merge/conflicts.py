@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags
 from frazil.base.record import Record, by_value
 from frazil.errors import ConflictError, one_line
 from frazil.formats.ids import ObjectId
@@ -227,7 +227,7 @@ class _Comparison:
         return groups
 
 
-def _is_resized_away(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
+def _is_resized_away(resize: Resize, chunks: Columns) -> Flags:
     """Which chunks of an array a resize removes or shortens."""
     cut = np.zeros(len(chunks), np.bool_)
     for axis, (old, new, length) in enumerate(zip(*resize, strict=True)):

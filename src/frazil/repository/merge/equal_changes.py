@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags
 from frazil.base.record import Record
 from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.format import NodeMatching
@@ -24,8 +24,6 @@ from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import NOWHERE, Located
 from frazil.stores.transfer.content import read_views
 from frazil.stores.values import OPEN_AT_ONCE, Columns, whole_spans
-
-Booleans = NDArray[np.bool_]
 
 
 class Sides(Record):
@@ -65,7 +63,7 @@ class Sides(Record):
         stored, others = (_storage(side, path, rank).stored(grid) for side in (self.ours, self.theirs))
         return np.array_equal(stored, others) and bool(self._same_chunks(path, path, stored, every=True).all())
 
-    def _same_chunks(self, path: str, their_path: str | None, chunks: Columns, *, every: bool = False) -> Booleans:
+    def _same_chunks(self, path: str, their_path: str | None, chunks: Columns, *, every: bool = False) -> Flags:
         """Which chunks of an array have equal bytes on both sides: bool[n]. every: nothing is read after a chunk that differs"""
         assert their_path is not None, "both sides have the array"
         rank = chunks.shape[1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags
 from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.manifests.coordinates import among, grid_of, within
 from frazil.repository.merge.delta import Delta, DeltaBuilder, Made
@@ -51,7 +51,7 @@ class _SinceBase:
         """The current rows that were set since."""
         return references.current()
 
-    def had_chunks(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
+    def had_chunks(self, change: NodeChange, coordinates: Columns) -> Flags:
         """Which chunks of an array existed: bool[n]."""
         stored = self.transaction.base_references(change.base)
         return np.zeros(len(coordinates), np.bool_) if stored is None else stored.find(coordinates)[0] >= 0
@@ -105,7 +105,7 @@ class _SinceFork(_SinceBase):
     def rows(self, references: ChangedReferences) -> Columns:
         return references.own() if self.changes is self.fork else references.since(self.begun.count)
 
-    def had_chunks(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
+    def had_chunks(self, change: NodeChange, coordinates: Columns) -> Flags:
         stored, in_fork = super().had_chunks(change, coordinates), self.fork.nodes.get(change.key)
         if in_fork is None or in_fork.references is None:
             return stored

@@ -9,8 +9,8 @@ from math import prod
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags
 from frazil.base.record import Record
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, ObjectId
@@ -33,8 +33,6 @@ from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.references import ChunkFiles, faults
 from frazil.stores.values import Columns
 
-Booleans = NDArray[np.bool_]
-
 _MOST_POSITIONS: Final = 2**22  # largest number of places of a box that are looked at one by one
 
 Source = tuple[ObjectId, Callable[[], "list[Piece]"]]  # a snapshot, and the references that the array has there
@@ -52,8 +50,8 @@ class Piece(Record):
     id: ObjectId
     rows: Manifest | None
     chunks: Columns | None
-    good: Booleans
-    sound: Booleans
+    good: Flags
+    sound: Flags
     box: Extents | None
 
 
@@ -210,7 +208,7 @@ class _Building:
             self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[unfound]))
         self._add_covered(chunks)
 
-    def _from_older(self, number: int, bad: Manifest, chunks: Columns, unfound: Booleans, *, same: bool) -> Booleans:
+    def _from_older(self, number: int, bad: Manifest, chunks: Columns, unfound: Flags, *, same: bool) -> Flags:
         """Replaces bad references to `chunks` by good ones of an older snapshot, and returns which it replaced. same: only by references to the same chunk
         files."""
         found = np.zeros(len(chunks), np.bool_)
@@ -304,7 +302,7 @@ class _Building:
             self._read[number] = self._older[number][1]()
         return self._read[number]
 
-    def _add(self, rows: Manifest, chunks: Columns, which: Booleans) -> None:
+    def _add(self, rows: Manifest, chunks: Columns, which: Flags) -> None:
         if which.any():
             self._parts.append(rows if which.all() else trimmed(select_rows(rows, np.flatnonzero(which))))
             self._add_covered(chunks[which])
@@ -325,7 +323,7 @@ class _Building:
         return Rebuilt(join_pieces(parts), restored, lost, hidden)
 
 
-def _may_have(piece: Piece, chunks: Columns) -> Booleans:
+def _may_have(piece: Piece, chunks: Columns) -> Flags:
     """Which chunks an unreadable manifest may have had."""
     if piece.chunks is not None:
         return among(chunks, piece.chunks)

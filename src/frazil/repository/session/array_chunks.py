@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import Flags, offsets_of
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
@@ -266,7 +265,7 @@ class ArrayChunks:
         with self._owner.lock:
             self._owner.change_of(self._key).append(Append(axis, old, new))
 
-    def _as_expected(self, coords: Columns, expect: Versions) -> NDArray[np.bool_]:
+    def _as_expected(self, coords: Columns, expect: Versions) -> Flags:
         fits = np.ones(len(coords), np.bool_)
         conditional = [i for i, version in enumerate(expect) if version is not None]
         if conditional:
@@ -275,7 +274,7 @@ class ArrayChunks:
             fits[conditional] = [(located.versions[row] or ABSENT) == expect[i] for row, i in enumerate(conditional)]
         return fits
 
-    def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:
+    def _set(self, changed: ChangedReferences, rows: Rows, fits: Flags) -> list[Version | Changed]:
         """Sets the rows that fit. Returns the new version of each chunk, or the present version of those that do not fit."""
         fitting = rows if fits.all() else rows.pick(fits)
         old = changed.find(fitting.coordinates)

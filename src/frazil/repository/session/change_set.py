@@ -10,9 +10,7 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.manifests import FileCheck
@@ -129,7 +127,7 @@ class ChangeSet:
         self.nodes: dict[int, NodeChange] = {}
         self.removed: dict[int, str] = {}
         self.pending = PendingBytes()
-        self.packs: list[NDArray[np.uint8]] = []  # ids of packs that were written: removed if all changes are discarded
+        self.packs: list[Octets] = []  # ids of packs that were written: removed if all changes are discarded
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.identity = b""

@@ -6,9 +6,9 @@ import os
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil import _kernel
+from frazil.base.arrays import Octets
 from frazil.formats.ids import CRC_BYTES, ID_BYTES
 from frazil.stores.transfer.content import read_error
 from frazil.stores.values import Pieces
@@ -16,7 +16,7 @@ from frazil.stores.values import Pieces
 _PART: Final = 2**24  # bytes that are read at once
 
 
-def new_chunk_ids(pieces: Pieces, *, digests: bool) -> NDArray[np.uint8]:
+def new_chunk_ids(pieces: Pieces, *, digests: bool) -> Octets:
     """uint8[n, 12]: an id for each of n values. digests: whether ids end in digests of the values. Raises StoreError for a piece that cannot be read."""
     count = len(pieces.offsets) - 1
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)

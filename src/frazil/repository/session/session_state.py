@@ -8,9 +8,7 @@ import threading
 import time
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from frazil.base.arrays import Columns
 from frazil.base.durations import largest_age, present
 from frazil.base.record import Record
 from frazil.base.weak_references import renew_after_fork
@@ -188,7 +186,7 @@ class SessionState:
             self._references[node.path] = found
         return self._references[node.path]
 
-    def note_read(self, key: int, coordinates: NDArray[np.int64] | None) -> None:
+    def note_read(self, key: int, coordinates: Columns | None) -> None:
         """Records that chunks of an array were read; None: that all were listed."""
         if self.reads is not None and (path := self.changes.keys.paths.get(key)) is not None:
             if coordinates is None:

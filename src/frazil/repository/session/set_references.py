@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from frazil.base.arrays import Columns
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id
 from frazil.formats.manifests import FileCheck
@@ -98,7 +99,7 @@ def set_adopted(
     transaction.set_rows("/" + path, _rows(references, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
 
 
-def _rows(references: VirtualReferences, kind: int, identity: ObjectId, objects: NDArray[np.int64]) -> Rows:
+def _rows(references: VirtualReferences, kind: int, identity: ObjectId, objects: Columns) -> Rows:
     count = len(references.coordinates)
     ids = np.broadcast_to(np.frombuffer(identity, np.uint8), (count, ID_BYTES))
     return Rows(

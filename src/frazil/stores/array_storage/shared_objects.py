@@ -5,11 +5,12 @@ Located, and chunks in objects of their own, are in chunk_storage.py."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Flags, Octets
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,
@@ -37,9 +38,6 @@ from frazil.stores.values import (
     clip_spans,
     continued,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def object_spans(located: Located, spans: Columns) -> Columns:
@@ -143,7 +141,7 @@ def _fetch_objects(
     return fetched._replace(status=[STALE if before == FOUND != now else now for before, now in before_and_now])
 
 
-def _by_chunk(located: Located, fetched: Fetched) -> tuple[NDArray[np.uint8], Versions, Columns, Sequence[bool] | None]:
+def _by_chunk(located: Located, fetched: Fetched) -> tuple[Octets, Versions, Columns, Sequence[bool] | None]:
     """Status, version, size and version_may_repeat of each chunk from those of the objects."""
     stored = located.kind == STORED
     status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
@@ -166,7 +164,7 @@ def _by_chunk(located: Located, fetched: Fetched) -> tuple[NDArray[np.uint8], Ve
     return status, versions, sizes, version_may_repeat.tolist()
 
 
-def _stale(status: NDArray[np.uint8], versions: Versions, expect: Versions) -> NDArray[np.bool_]:
+def _stale(status: Octets, versions: Versions, expect: Versions) -> Flags:
     """Which chunks have another version than expected, or are missing, or exist against expectation."""
     if expect is versions:
         return np.zeros(len(status), np.bool_)

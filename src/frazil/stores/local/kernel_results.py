@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.arrays import Flags
 from frazil.stores.local.system_errors import NOWHERE, unreadable
 from frazil.stores.values import (
     ABSENT_KEY,
@@ -27,9 +28,6 @@ from frazil.stores.values import (
     mark_stale,
     object_rows,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
@@ -51,7 +49,7 @@ def is_recent(changed: int, now: int) -> bool:
     return changed > now - (_CLOCK_STEP_NS if changed % 1_000_000_000 else _WHOLE_SECONDS_NS)
 
 
-def are_recent(changed: Columns, now: int) -> NDArray[np.bool_]:
+def are_recent(changed: Columns, now: int) -> Flags:
     """is_recent on a column."""
     return np.asarray(changed > now - np.where(changed % 1_000_000_000, _CLOCK_STEP_NS, _WHOLE_SECONDS_NS), np.bool_)
 

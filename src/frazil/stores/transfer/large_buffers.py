@@ -8,24 +8,21 @@ from __future__ import annotations
 import itertools
 import mmap
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import Octets, offsets_of
 from frazil.stores.transfer.content import read_error
 from frazil.stores.transfer.merged_spans import SHORT, merged_rows
 from frazil.stores.values import Pieces, flat_buffer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LARGE: Final = 2**19
 _HUGE_PAGE: Final = 2**21
 
 
-def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
+def empty_buffer(nbytes: int) -> Octets:
     """uint8[nbytes] with undefined content. Raises MemoryError."""
     if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(nbytes, np.uint8)

@@ -6,15 +6,13 @@ Pure functions over columns. The capabilities of a store say whether it needs th
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Flags
 from frazil.base.record import Record
 from frazil.stores.values import MISSING, Columns, Pieces
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 GAP: Final = 2**17  # bytes that are read and dropped rather than skipped by another request
 SHORT: Final = 2**12  # bytes of a piece below which it is copied (large_buffers.py)
@@ -70,7 +68,7 @@ def merge_spans(spans: Columns, gap: int = GAP, largest: int = LARGEST) -> Merge
     return Merged(merged, columns[0], columns[1], columns[2])
 
 
-def _ends(end: Columns, of_one: NDArray[np.bool_]) -> Columns:
+def _ends(end: Columns, of_one: Flags) -> Columns:
     """For each span of an object the largest end so far, as one may be inside of another."""
     if (end[1:] >= end[:-1])[of_one].all():
         return end

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import time
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.stores.values import Columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FIXED: Final = 30  # bytes of a local header before the name
 CENTRAL: Final = Struct("<4sHHHHHHIIIHHHHHII")
@@ -86,7 +84,7 @@ def dos_stamp(seconds: float) -> int:
     return (year << 9 | month << 5 | day) << 16 | hour << 11 | minute << 5 | second // 2
 
 
-def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> tuple[int, str] | None:
+def head_fault(heads: Octets, expected: dict[str, Columns]) -> tuple[int, str] | None:
     """The row of the first local header that disagrees with the directory, and how. heads: uint8[n, 30]; expected: of the directory method, crc, stored, size
     and name (bytes), int64[n].
 
@@ -109,7 +107,7 @@ def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> tuple[
     return None
 
 
-def extra_lengths(heads: NDArray[np.uint8]) -> Columns:
+def extra_lengths(heads: Octets) -> Columns:
     """Bytes between the name and the data of each entry, int64[n]. heads: uint8[n, 30]."""
     extra: Columns = np.ascontiguousarray(heads).view(_HEAD)[:, 0]["extra"].astype(np.int64)
     return extra

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.errors import DataError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.grib.messages import Field, read_field
@@ -19,17 +19,17 @@ from frazil.integrations.files.sources.source import Source, open_file
 
 def open_grib(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+) -> Mapping[str, Callable[[tuple[slice, ...]], Values]]:
     """Readers of variables, by path; each box is a chunk. files: closes opened files. Raises InvalidInputError without eccodes."""
     load_eccodes()
     file = files.enter_context(open_file(source))
 
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], Values]:
         assert array.library is not None
         rank, fields = json.loads(array.library.address)
         before = array.shape[:rank]
 
-        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+        def read(box: tuple[slice, ...]) -> Values:
             at = tuple([part.start for part in box[:rank]])
             field = fields[int(np.ravel_multi_index(at, before)) if rank else 0]
             shape = [part.stop - part.start for part in box]

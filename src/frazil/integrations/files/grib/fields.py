@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.formats.manifests import FileCheck
@@ -221,7 +221,7 @@ def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[st
 # --- fields that eccodes decodes -------------------------------------------------------------------------------------------------------
 
 
-def decode_field(message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
+def decode_field(message: bytes, shape: Sequence[int]) -> Values:
     """The values of a field, as float32, of a shape that ends with that of its grid; NaN where a bitmap marks missing values.
 
     Raises ChunkDecodeError for a damaged message, InvalidInputError without eccodes."""
@@ -239,7 +239,7 @@ def decode_field(message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
     return values
 
 
-def _values(eccodes: ModuleType, message: bytes) -> tuple[NDArray[np.generic], bool]:
+def _values(eccodes: ModuleType, message: bytes) -> tuple[Values, bool]:
     handle = eccodes.codes_new_from_message(message)
     try:
         missing = float(np.finfo(np.float32).max)

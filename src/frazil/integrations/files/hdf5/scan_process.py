@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
@@ -59,7 +59,7 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
     return found
 
 
-def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> NDArray[np.generic]:
+def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> Values:
     """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError if eccodes takes longer or ends its process."""
     found = _run_task((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
     assert isinstance(found, np.ndarray)
@@ -75,7 +75,7 @@ class BoxReader:
         self._path: Final = name if self._far else os.path.abspath(name)
         self._process: _Process | None = None
 
-    def read(self, box: Box, time_limit: float) -> NDArray[np.generic]:
+    def read(self, box: Box, time_limit: float) -> Values:
         """The elements of a box. Raises ChunkDecodeError, and FormatError if the library takes longer or ends its process."""
         if self._process is None or self._process.owner != os.getpid():
             self._process = _idle.pop() if _idle else _Process()

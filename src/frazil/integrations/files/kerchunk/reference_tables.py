@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any, Final, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Columns
 from frazil.base.optional_package import load_package
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
@@ -53,8 +53,8 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
     count = prod(grid)
     if count > rows * _MOST_TABLES:
         raise InvalidInputError(f"its {count} chunks are more than {_MOST_TABLES} tables have")
-    numbers: list[NDArray[np.int64]] = []
-    ranges: list[NDArray[np.int64]] = []
+    numbers: list[Columns] = []
+    ranges: list[Columns] = []
     urls: list[str] = []
     inline_chunks: list[tuple[tuple[int, ...], bytes]] = []
     for first in range(0, count, rows):

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.errors import FormatError
 
@@ -39,7 +39,7 @@ class Attribute(Record):
 
     name: str
     type: int
-    values: bytes | NDArray[np.generic]
+    values: bytes | Values
 
 
 class Variable(Record):

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.record import Record
 from frazil.base.threads import to_its_end
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, FrazilError, InvalidInputError
@@ -222,7 +222,7 @@ def read_header(file: Readable, name: str) -> NpyHeader:
 
 def open_members(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+) -> Mapping[str, Callable[[tuple[slice, ...]], Values]]:
     """Readers of compressed members, by path. files: closes them at the end."""
     return {array.path: _Elements(source, array, files).read for array in arrays}
 
@@ -234,9 +234,9 @@ class _Elements:
     def __init__(self, source: Source, array: ScannedArray, files: ExitStack) -> None:
         self._source, self._array, self._files = source, array, files
         self._opened: tuple[Member, NpyHeader] | None = None
-        self._values: NDArray[np.generic] | None = None
+        self._values: Values | None = None
 
-    def read(self, box: tuple[slice, ...]) -> NDArray[np.generic]:
+    def read(self, box: tuple[slice, ...]) -> Values:
         """A chunk, whose elements are one run in the member. Raises ChunkDecodeError, StoreError."""
         try:
             return self._read(box)
@@ -252,7 +252,7 @@ class _Elements:
                 f"it cannot be decoded: {error}", key=self._source.name, path=self._array.path
             ) from error
 
-    def _read(self, box: tuple[slice, ...]) -> NDArray[np.generic]:
+    def _read(self, box: tuple[slice, ...]) -> Values:
         if self._values is not None:
             return self._values[box]
         if self._opened is None:
@@ -289,7 +289,7 @@ class _Elements:
             raise ChunkDecodeError("its header is not the scanned one", key=self._source.name, path=self._array.path)
         return member, header
 
-    def _spooled(self) -> NDArray[np.generic]:
+    def _spooled(self) -> Values:
         """All elements, mapped from a temporary file without a name."""
         member, header = self._open()
         with to_its_end(tempfile.TemporaryFile) as spooled:  # an interrupt in tempfile would leave its descriptor open
@@ -297,7 +297,7 @@ class _Elements:
                 spooled.write(piece)
             spooled.flush()
             order = "F" if header.fortran else "C"
-            values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file
+            values: Values = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file
             self._files.callback(self._forget)
             return values
 

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Values
 from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.numpy_files.arrays import array_name
@@ -210,21 +210,21 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
 
 def open_tiff(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+) -> Mapping[str, Callable[[tuple[slice, ...]], Values]]:
     """Readers of series, by path. files: closes opened files. Raises InvalidInputError without tifffile."""
     tifffile = load_tifffile()
     file = files.enter_context(open_file(source))
     with tiff_messages():  # the scan has read the same structure
         tiff: Any = files.enter_context(tifffile.TiffFile(file, _multifile=False))
 
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], Values]:
         assert array.library is not None
         number, level, how = array.library.address.split("/")
         with tiff_messages():
             series = tiff.series[int(number)].levels[int(level)]
-        mapped: list[NDArray[np.generic]] = []
+        mapped: list[Values] = []
 
-        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+        def read(box: tuple[slice, ...]) -> Values:
             with tiff_messages() as messages:
                 try:
                     if how == "pages":
@@ -242,7 +242,7 @@ def open_tiff(
     return {array.path: reader(array) for array in arrays}
 
 
-def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
+def _read_tiles(series: Any, box: tuple[slice, ...]) -> Values:
     """A box of a series, from the tiles or strips that it overlaps."""
     keyframe = series.keyframe
     rank = len(keyframe.shape)
@@ -273,7 +273,7 @@ def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
     return values
 
 
-def _tile(keyframe: Any, page: Any, row: int) -> NDArray[np.generic] | None:
+def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     """A tile of a page, decoded; None if it is not stored."""
     count = page.databytecounts[row]
     if not count:
@@ -285,7 +285,7 @@ def _tile(keyframe: Any, page: Any, row: int) -> NDArray[np.generic] | None:
     return decoded if decoded is None else np.asarray(decoded)
 
 
-def _shape_of(decoded: NDArray[np.generic], sizes: Sequence[int]) -> tuple[int, ...]:
+def _shape_of(decoded: Values, sizes: Sequence[int]) -> tuple[int, ...]:
     """The shape of a decoded tile (depth, length, width, samples) without dimensions that pages do not have; the last strip is shorter than the others."""
     squeezed = [extent for extent in decoded.shape if extent != 1]
     expected = [size for size in sizes if size != 1]
