@@ -192,6 +192,7 @@ def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_pa
     assert np.array_equal(frazil.open_array(store, path="a")[...], expected)
     with pytest.raises(InvalidInputError, match="can only be copied: /a: its chunks are encoded with"):
         frazil.import_file(tmp_path / "a.h5", tmp_path / "new.repo", "virtual")
+    assert not (tmp_path / "new.repo").exists()
 
 
 @pytest.fixture(scope="module")

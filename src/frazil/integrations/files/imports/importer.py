@@ -68,8 +68,16 @@ def mode_of(scanned: ScannedFile, mode: Mode | None) -> Mode:
 
 
 def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes | None) -> None:
-    """Refuses modes that a file of references does not allow: it may name any file of this machine, so values are copied only from places that the user names.
-    Raises InvalidInputError."""
+    """Refuses modes that a file does not allow, before a destination is created. References may name any file of this machine, so their values are copied only
+    from places that the user names. Raises InvalidInputError."""
+    if mode == "adopt" and is_remote(file):
+        raise InvalidInputError(
+            "a remote file cannot be adopted",
+            key=file,
+            hint="copy the file to this machine first; or refer to it where it is, or copy its values",
+        )
+    if mode != "copy":
+        check_references(scanned.arrays, file)
     if not scanned.refers or mode == "virtual":
         return
     if mode == "adopt":
@@ -148,12 +156,6 @@ def import_scanned(
         if scanned.in_memory
         else source_of(file, virtual_prefixes)._replace(time_limit=scanned.time_limit)
     )
-    if mode == "adopt" and source.container is not None:
-        raise InvalidInputError(
-            "a remote file cannot be adopted",
-            key=file,
-            hint="copy the file to this machine first; or refer to it where it is, or copy its values",
-        )
     scanned = select_variables(scanned, skip, file, variables)
     check_mode(scanned, file, mode, virtual_prefixes)
     planned = plan_import(scanned, mode, layout or LayoutOptions(), runtime)
@@ -199,7 +201,6 @@ def _refer(
         raise InvalidInputError(
             "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
         )
-    check_references(scanned.arrays, source.name)
     make_groups(destination.root, path, dict(scanned.groups))
     target = destination.root[path.strip("/")] if path.strip("/") else destination.root
     # all arrays before any chunk, because their paths may exist already
