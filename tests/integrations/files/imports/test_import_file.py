@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -178,6 +179,18 @@ def test_an_import_with_other_options_does_not_continue_a_killed_one(large: Path
         frazil.import_file(large, killed(folder, 8), runtime=BUDGET)
     with pytest.raises(AlreadyExistsError, match="other options"):
         frazil.import_file(large, folder, chunks=(10, 50, 50), runtime=BUDGET)
+
+
+@pytest.mark.parametrize(
+    "options", [{"codecs": ["none"]}, {"codecs": ["numcodecs.delta"]}, {"chunks": (2, 2, 2), "shards": (3, 3, 3)}]
+)
+@pytest.mark.parametrize("name", ["new.repo", "new.zarr"])
+def test_options_that_do_not_fit_create_nothing(options: dict[str, Any], name: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["a"] = VALUES[:7, :9, :11]
+    with pytest.raises(InvalidInputError):
+        frazil.import_file(tmp_path / "a.h5", tmp_path / name, **options)
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("options", [{"compression": "lzf"}, {"scaleoffset": 3}, {"compression": "szip"}])

@@ -10,6 +10,7 @@ from math import prod
 from threading import Event
 from typing import Literal, TypeAlias
 
+from frazil.api.nodes import create_group
 from frazil.api.session import Session
 from frazil.base.record import Record
 from frazil.base.reports import human
@@ -26,6 +27,7 @@ from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import Runtime
 from frazil.stores.locations import Location, resolve
+from frazil.stores.memory import MemoryStore
 
 Mode: TypeAlias = Literal["copy", "virtual", "adopt"]
 Report: TypeAlias = Callable[[int], object]
@@ -107,6 +109,10 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
     if mode == "copy" and not scanned.refers:
         _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
+    trial = create_group(MemoryStore())  # before a destination is created
+    for array, chosen in zip(scanned.arrays, layouts, strict=False):
+        arguments = {"chunks": chosen.chunks, "shards": chosen.shards, "codecs": chosen.codecs}
+        trial.create_array(array.path, **{**array.arguments(), **arguments})  # type: ignore[arg-type]
     nbytes = sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return Imported(tuple([array.path for array in scanned.arrays]), tuple(layouts), scanned.skipped, nbytes)
 
