@@ -166,6 +166,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, type[Exception]]] = {
     "index": (lambda path: frazil.open_array(path / "a")[10], "BoundsCheckError", IndexError),
     "points": (lambda path: frazil.open_array(path / "a").vindex[0:2], "VindexInvalidSelectionError", IndexError),
     "write": (lambda path: frazil.open_array(path / "a").__setitem__(0, 1), "ReadOnlyError", ValueError),
+    "codec": (lambda path: frazil.zeros(3, compressors=[{"name": "none"}]), "UnknownCodecError", ValueError),
     "attribute": (lambda path: frazil.open_array(path / "a").attrs["none"], "BaseZarrError", KeyError),
 }
 

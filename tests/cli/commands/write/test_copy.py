@@ -90,7 +90,7 @@ def test_a_repository_points_of_it_and_its_branches(workdir: Path, capfd: pytest
         ("ocean.zarr", "sea.repo/inside", "among the files of a repository"),
         ("ocean.zarr", "sea.repo@v1", "v1"),
         ("ocean.zarr", "sea.repo@", "there is no name after the @"),
-        ("ocean.zarr", "new.repo@main/x", "there is no repository before the @"),
+        ("ocean.zarr", "new.repo@main/x", "there is no repository at new.repo"),
         ("sea.repo@nothing", "x", "nothing"),
     ],
 )

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -180,6 +181,18 @@ def test_an_import_with_other_options_does_not_continue_a_killed_one(large: Path
         frazil.import_file(large, folder, chunks=(10, 50, 50), runtime=BUDGET)
 
 
+@pytest.mark.parametrize(
+    "options", [{"codecs": ["none"]}, {"codecs": ["numcodecs.delta"]}, {"chunks": (2, 2, 2), "shards": (3, 3, 3)}]
+)
+@pytest.mark.parametrize("name", ["new.repo", "new.zarr"])
+def test_options_that_do_not_fit_create_nothing(options: dict[str, Any], name: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["a"] = VALUES[:7, :9, :11]
+    with pytest.raises(InvalidInputError):
+        frazil.import_file(tmp_path / "a.h5", tmp_path / name, **options)
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("options", [{"compression": "lzf"}, {"scaleoffset": 3}, {"compression": "szip"}])
 def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as made:
@@ -192,6 +205,7 @@ def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_pa
     assert np.array_equal(frazil.open_array(store, path="a")[...], expected)
     with pytest.raises(InvalidInputError, match="can only be copied: /a: its chunks are encoded with"):
         frazil.import_file(tmp_path / "a.h5", tmp_path / "new.repo", "virtual")
+    assert not (tmp_path / "new.repo").exists()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from math import prod
 from threading import Event
 from typing import Literal, TypeAlias
 
-from frazil.api.nodes import open_group
+from frazil.api.nodes import create_group, open_group
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
@@ -73,8 +73,16 @@ def mode_of(scanned: ScannedFile, mode: Mode | None) -> Mode:
 
 
 def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes | None) -> None:
-    """Refuses modes that a file of references does not allow: it may name any file of this machine, so values are copied only from places that the user names.
-    Raises InvalidInputError."""
+    """Refuses modes that a file does not allow, before a destination is created. References may name any file of this machine, so their values are copied only
+    from places that the user names. Raises InvalidInputError."""
+    if mode == "adopt" and is_remote(file):
+        raise InvalidInputError(
+            "a remote file cannot be adopted",
+            key=file,
+            hint="copy the file to this machine first; or refer to it where it is, or copy its values",
+        )
+    if mode != "copy":
+        check_references(scanned.arrays, file)
     if not scanned.refers or mode == "virtual":
         return
     if mode == "adopt":
@@ -104,6 +112,10 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
     if mode == "copy" and not scanned.refers:
         _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
+    trial = create_group(MemoryStore())  # before a destination is created
+    for array, chosen in zip(scanned.arrays, layouts, strict=False):
+        arguments = {"chunks": chosen.chunks, "shards": chosen.shards, "codecs": chosen.codecs}
+        trial.create_array(array.path, **{**array.arguments(), **arguments})  # type: ignore[arg-type]
     nbytes = sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return Imported(tuple([array.path for array in scanned.arrays]), tuple(layouts), scanned.skipped, nbytes)
 
@@ -153,12 +165,6 @@ def import_scanned(
         if scanned.in_memory
         else source_of(file, virtual_prefixes)._replace(time_limit=scanned.time_limit)
     )
-    if mode == "adopt" and source.container is not None:
-        raise InvalidInputError(
-            "a remote file cannot be adopted",
-            key=file,
-            hint="copy the file to this machine first; or refer to it where it is, or copy its values",
-        )
     scanned = select_variables(scanned, skip, file, variables)
     check_mode(scanned, file, mode, virtual_prefixes)
     planned = plan_import(scanned, mode, layout or LayoutOptions(), runtime)
@@ -204,7 +210,6 @@ def _refer(
         raise InvalidInputError(
             "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
         )
-    check_references(scanned.arrays, source.name)
     make_groups(destination.root, path, dict(scanned.groups))
     target = destination.root[path.strip("/")] if path.strip("/") else destination.root
     # all arrays before any chunk, because their paths may exist already
