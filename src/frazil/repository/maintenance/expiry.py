@@ -52,7 +52,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     files.require()
     if not policy.keep_tagged and not files.deletes_tags:
         raise InvalidInputError(
-            "keep_tagged must be True: tags cannot be deleted once created, in the format of this repository (Icechunk specification, Tags)",
+            "tags cannot be deleted once created, in the format of this repository (Icechunk specification, Tags)",
             hint="a tag keeps its own snapshot, and nothing before that",
         )
     if not dry_run:
