@@ -177,6 +177,23 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
     assert threading.active_count() == before
 
 
+def test_interrupts_while_threads_are_ended_leave_none() -> None:
+    def end(at: int | None) -> list[tuple[str, int]]:
+        threads, interrupts = Threads(2, "test"), Interrupts(at, modules={"threads.py"})
+        threads.map(int, "123")
+        interrupts.run(lambda: threads.__exit__(None, None, None))
+        for thread in threading.enumerate():
+            if thread.name == "test":
+                thread.join(20)
+                assert not thread.is_alive(), interrupts.seen[-1]
+        return interrupts.seen
+
+    seen, lines = end(None), {line for *_, line in Threads._end.__code__.co_lines()}
+    for number in first_times(seen):
+        if seen[number][1] in lines:
+            end(number)
+
+
 def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it comes within the standard library, the thread may never work, and never end."""
     start, end = threading.Thread.start, threading.Event()
