@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.reference_cycles import is_freed
 
 from frazil.base.threads import Pending, Threads, to_its_end
-from frazil.base.weak_references import Alone
 
 
 class Wrong(Exception):
@@ -233,14 +234,20 @@ def test_work_goes_on_to_its_end_wherever_an_interrupt_comes() -> None:
     assert to_its_end(work) == 7
 
 
-def test_work_to_its_end_raises_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise KeyError(1)
+def test_an_interrupt_waits_for_the_end_of_work_and_a_second_one_does_not() -> None:
+    done, handler = list[int](), signal.getsignal(signal.SIGINT)
 
-    for _ in range(2):
-        with pytest.raises(KeyError):
-            to_its_end(fails)
-        with Alone(), pytest.raises(KeyError):
-            to_its_end(fails)
-        # the second time no thread can be started
-        monkeypatch.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError))
+    def work(interrupts: int) -> None:
+        done.append(0)
+        for number in range(interrupts):
+            signal.raise_signal(signal.SIGINT)
+            done.append(number + 1)
+
+    for interrupts, expected in (1, [0, 1]), (2, [0, 1]), (3, [0, 1]):
+        done.clear()
+        with pytest.raises(KeyboardInterrupt):
+            to_its_end(partial(work, interrupts))
+        assert done == expected
+        assert signal.getsignal(signal.SIGINT) is handler
+    with pytest.raises(KeyError):
+        to_its_end({}.popitem)
