@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.reference_cycles import is_freed
 
 from frazil.base.threads import Pending, Threads, to_its_end
-from frazil.base.weak_references import Alone
 
 
 class Wrong(Exception):
@@ -177,6 +178,23 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
     assert threading.active_count() == before
 
 
+def test_interrupts_while_threads_are_ended_leave_none() -> None:
+    def end(at: int | None) -> list[tuple[str, int]]:
+        threads, interrupts = Threads(2, "test"), Interrupts(at, modules={"threads.py"})
+        threads.map(int, "123")
+        interrupts.run(lambda: threads.__exit__(None, None, None))
+        for thread in threading.enumerate():
+            if thread.name == "test":
+                thread.join(20)
+                assert not thread.is_alive(), interrupts.seen[-1]
+        return interrupts.seen
+
+    seen, lines = end(None), {line for *_, line in Threads._end.__code__.co_lines()}
+    for number in first_times(seen):
+        if seen[number][1] in lines:
+            end(number)
+
+
 def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it comes within the standard library, the thread may never work, and never end."""
     start, end = threading.Thread.start, threading.Event()
@@ -216,14 +234,20 @@ def test_work_goes_on_to_its_end_wherever_an_interrupt_comes() -> None:
     assert to_its_end(work) == 7
 
 
-def test_work_to_its_end_raises_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise KeyError(1)
+def test_an_interrupt_waits_for_the_end_of_work_and_a_second_one_does_not() -> None:
+    done, handler = list[int](), signal.getsignal(signal.SIGINT)
 
-    for _ in range(2):
-        with pytest.raises(KeyError):
-            to_its_end(fails)
-        with Alone(), pytest.raises(KeyError):
-            to_its_end(fails)
-        # the second time no thread can be started
-        monkeypatch.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError))
+    def work(interrupts: int) -> None:
+        done.append(0)
+        for number in range(interrupts):
+            signal.raise_signal(signal.SIGINT)
+            done.append(number + 1)
+
+    for interrupts, expected in (1, [0, 1]), (2, [0, 1]), (3, [0, 1]):
+        done.clear()
+        with pytest.raises(KeyboardInterrupt):
+            to_its_end(partial(work, interrupts))
+        assert done == expected
+        assert signal.getsignal(signal.SIGINT) is handler
+    with pytest.raises(KeyError):
+        to_its_end({}.popitem)

@@ -25,34 +25,30 @@ _PATIENCE: Final = 0.5  # seconds until a thread that waits looks whether it was
 
 
 class Pending(Generic[Result]):
-    """A call that one thread makes, while others wait for its result. done: it has ended; error: what it raised."""
+    """A call that one thread makes, while another one waits for its result. done: it has ended; errors: what it raised, until `result` raises it."""
 
-    __slots__ = ("_calls", "_ended", "_result", "done", "error")
-    _result: Result
+    __slots__ = ("_calls", "_ended", "_results", "done", "errors")
 
     def __init__(self, call: Callable[[], Result]) -> None:
         self._calls = [call]  # until a thread takes it
         self._ended = allocate_lock()
         self._ended.acquire()
+        self._results: list[Result] = []
+        self.errors: list[BaseException] = []
         self.done = False
-        self.error: BaseException | None = None
 
-    def run(self, kept: type[BaseException] = BaseException) -> Self:
+    def run(self, kept: type[BaseException] = BaseException) -> None:
         """Makes the call, unless a thread has, or it was cancelled. kept: errors that `result` raises; others are raised here."""
         with suppress(IndexError):
             call = self._calls.pop()
             try:
-                self._result = call()
+                self._results.append(call())
             except kept as error:
-                self.error = error
+                self.errors.append(error)
             finally:
                 self.done = True
                 self._ended.release()
-                del call
-        try:
-            return self
-        finally:
-            del self  # the traceback of an error holds this frame
+                del call  # the traceback of an error holds this frame
 
     def cancel(self) -> bool:
         """Whether the call had not begun. Then nobody makes it, and nobody may wait for it."""
@@ -68,14 +64,11 @@ class Pending(Generic[Result]):
                 self._ended.release()
 
     def result(self) -> Result:
-        """Waits for the call. Raises its error."""
-        try:
-            self.wait()
-            if self.error is not None:
-                raise self.error
-            return self._result
-        finally:
-            del self  # as in run
+        """Waits for the call, and returns its result, once. Raises its error."""
+        self.wait()
+        if self.errors:
+            raise self.errors.pop()
+        return self._results.pop()
 
 
 Calls: TypeAlias = "SimpleQueue[Pending[Any] | None]"
@@ -99,11 +92,11 @@ class Threads:
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Pending[Result]:
         """Calls `work` in one of the threads, in the context of the caller."""
-        call = partial(copy_context().run, work, *arguments, **named)
-        if not self.start():  # an interrupt of this thread is raised at once; no name holds the result, as the traceback of an error holds this frame
-            return Pending(call).run(Exception)
-        pending = Pending(call)
-        self._calls.put(pending)
+        pending = Pending(partial(copy_context().run, work, *arguments, **named))
+        if self.start():
+            self._calls.put(pending)
+        else:
+            pending.run(Exception)  # an interrupt of this thread is raised at once
         return pending
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -111,13 +104,9 @@ class Threads:
         pending: list[Pending[Result]] = []
         for item in items:
             pending.append(self.submit(work, item))
-            if pending[-1].error is not None:
+            if pending[-1].errors:
                 break
-        pending.reverse()
-        results = []
-        while pending:
-            results.append(pending.pop().result())  # not in a variable: the traceback of an error holds this frame
-        return results
+        return [one.result() for one in pending]
 
     def start(self) -> bool:
         """Starts another thread, up to their number. Returns whether there are any; else the calling thread does the work."""
@@ -141,20 +130,19 @@ class Threads:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            while kind is not None:
-                try:
-                    pending = self._calls.get_nowait()
-                except Empty:
-                    break
-                if pending is not None:
-                    pending.cancel()
-        finally:
-            self._calls.put(None)  # each thread puts it back for the next one
-            self._free.clear()
-            threads, self._threads = self._threads, []
-        for thread in threads:
+        for thread in to_its_end(partial(self._end, cancel=kind is not None)):
             thread.join()
+
+    def _end(self, *, cancel: bool) -> list[Thread]:
+        """Ends the threads when they have done their work. Returns them."""
+        with suppress(Empty):
+            while cancel:
+                if (pending := self._calls.get_nowait()) is not None:
+                    pending.cancel()
+        self._calls.put(None)  # each thread puts it back for the next one
+        self._free.clear()
+        threads, self._threads = self._threads, []
+        return threads
 
 
 def to_its_end(work: Callable[[], Result]) -> Result:

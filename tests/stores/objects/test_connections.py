@@ -178,7 +178,7 @@ def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.Mo
     for task in tasks:
         threads.submit(task)
     assert [task.result() for task in tasks[:3]] == [1, 2, 3]
-    assert isinstance(tasks[3].error, ValueError)
+    assert isinstance(tasks[3].errors[0], ValueError)
     assert not threads._alive
 
 

@@ -114,13 +114,12 @@ class Connection:
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
         self.answered_as_a_store = False
-        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._threads: Final = RequestThreads(requests_in_flight)
 
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first
         error is raised when no request is running any more; requests that have not begun are not made."""
-        tasks = [Pending(partial(self._run_gated, request, argument)) for argument in arguments]
+        tasks = [Pending(partial(self._answer, request, argument)) for argument in arguments]
         try:
             list(map(self._threads.submit, tasks))
             return list(map(Pending.result, tasks))
@@ -133,9 +132,9 @@ class Connection:
         finally:
             del tasks  # the traceback of an error has this frame, which would keep the error and all results
 
-    def _run_gated(self, request: Callable[[A], B], argument: A) -> B:
+    def _answer(self, request: Callable[[A], B], argument: A) -> B:
         first = argument[0] if isinstance(argument, tuple | list) and argument else None
-        with self._gate, client_panics(first if isinstance(first, str) else None):
+        with client_panics(first if isinstance(first, str) else None):
             return request(argument)
 
 

@@ -233,7 +233,7 @@ class ZarrOperations:
         try:
             raise answer
         finally:
-            del answer, ended  # its traceback has this frame
+            del answer  # its traceback has this frame
 
 
 def _request(start: int, length: int | None) -> ByteRequest | None:
