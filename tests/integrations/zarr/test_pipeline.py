@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import threading
 import warnings
@@ -254,3 +255,38 @@ def test_fallbacks_to_zarr_python_are_reported_once() -> None:
         use()
     found = [str(one.message) for one in recorded if one.category is FallbackWarning]
     assert len(found) == 1 and "a codec of Zarr v2" in found[0]
+
+
+@WRAPPED
+def test_reads_that_the_loop_of_the_user_cancels_keep_no_thread() -> None:
+    inner = MemoryStore()
+    zarr.create_array(inner, shape=(4,), chunks=(2,), dtype="i4")[:] = np.arange(4)
+    asked: list[asyncio.Event] = []
+
+    class Silent(WrapperStore[MemoryStore]):
+        """Never answers a request for a chunk."""
+
+        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+            if key.startswith("c/"):
+                asked[-1].set()
+                await asyncio.Event().wait()
+            return await self._store.get(key, *arguments, **options)
+
+    async def cancelled() -> None:
+        asked.append(asyncio.Event())
+        opened = await zarr.api.asynchronous.open_array(store=Silent(inner), mode="r")
+        read = asyncio.create_task(opened.getitem(slice(None)))
+        await asked[-1].wait()
+        read.cancel()
+
+    for _ in range(40):  # more than there are threads
+        asyncio.run(cancelled())
+    same(zarr.open_array(WrapperStore(inner), mode="r")[:], np.arange(4))
+
+
+@WRAPPED
+def test_a_store_without_a_limit_of_requests() -> None:
+    inner = MemoryStore()
+    with zarr.config.set({"async.concurrency": None}):
+        zarr.create_array(WrapperStore(inner), shape=(4,), chunks=(2,), dtype="i4")[:] = np.arange(4)
+        same(zarr.open_array(WrapperStore(inner), mode="r")[:], np.arange(4))

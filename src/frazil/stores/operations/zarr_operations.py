@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import zarr.storage
@@ -78,10 +80,10 @@ class ZarrOperations:
     def __init__(
         self,
         store: ZarrStore,
-        requests_in_flight: int,
+        requests_in_flight: int | None,
         loop: Callable[[], asyncio.AbstractEventLoop] = event_loop,
     ) -> None:
-        """loop: where coroutines run"""
+        """requests_in_flight: None for no limit;  loop: where coroutines run"""
         self.store: Final = store
         self._loop = loop
         self._requests = requests_in_flight
@@ -185,7 +187,7 @@ class ZarrOperations:
             return []
 
         async def run() -> list[R]:
-            gate = asyncio.Semaphore(self._requests)
+            gate = asyncio.Semaphore(self._requests or len(items))
 
             async def one(item: A) -> R:
                 async with gate:
@@ -217,16 +219,34 @@ class ZarrOperations:
 
         answers: list[R | BaseException] = []
         ended = Pending(answers.pop)  # an interrupt within Future.result may keep a lock that the loop needs
+        tasks: list[asyncio.Task[None]] = []
 
         async def run() -> None:
-            answers.extend(await asyncio.gather(opened(), return_exceptions=True))
+            try:
+                answers.append(await opened())
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                answers.append(error)
+
+        def begin() -> None:
+            tasks.append(loop.create_task(run()))
+            tasks[0].add_done_callback(end)
+
+        def end(_: object) -> None:
+            if not answers:  # the loop ends, or the store cancels itself
+                answers.append(CancelledError())
             ended.run()
 
-        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        def cancel() -> None:
+            tasks[0].cancel()
+
+        loop.call_soon_threadsafe(begin)
         try:
             answer = ended.result()
         except BaseException:  # Ctrl-C: running requests are ended
-            future.cancel()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(cancel)
             raise
         if not isinstance(answer, BaseException):
             return answer
