@@ -115,6 +115,16 @@ def test_a_point_in_a_repository_is_no_place_of_its_own(name: str, place: Path) 
         assert not Path(point.partition("/")[0]).exists()
 
 
+def test_names_within_a_repository_may_look_like_points_of_another(place: Path) -> None:
+    repo = frazil.Repository.create("names.repo")
+    with repo.transaction(message="odd") as root:
+        root.create_array("inner.repo@x/a", data=np.arange(2))
+    repo.create_tag("old.repo@1", "main")
+    for point in ("main", "old.repo@1"):
+        assert frazil.open_array(f"names.repo@{point}/inner.repo@x/a").shape == (2,)
+    assert "a" in frazil.open_group("names.repo@old.repo@1/inner.repo@x")
+
+
 MAKERS: dict[str, Write] = {
     **{name: write for name, write in WRITERS.items() if "get" not in name and "view" not in name},
     "frazil import": by_command("import", "ocean.nc", "PLACE"),

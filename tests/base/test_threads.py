@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.reference_cycles import is_freed
 
+from frazil.base import threads as module
 from frazil.base.threads import Pending, Threads, to_its_end
 
 
@@ -251,3 +253,61 @@ def test_an_interrupt_waits_for_the_end_of_work_and_a_second_one_does_not() -> N
         assert signal.getsignal(signal.SIGINT) is handler
     with pytest.raises(KeyError):
         to_its_end({}.popitem)
+
+
+def test_within_work_that_goes_to_its_end_a_second_interrupt_is_raised_at_once() -> None:
+    reached = []
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append("first")
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        to_its_end(partial(to_its_end, work))
+    assert reached == ["first"]
+
+
+@pytest.mark.parametrize("then", ["interrupt", "work", "fork"])
+def test_a_handler_of_another_signal_that_raises_keeps_no_interrupt(monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+    """signal() calls such handlers before it restores the one of interrupts."""
+    before, calls = signal.getsignal(signal.SIGINT), list[object]()
+
+    def calls_handlers(number: int, handler: object) -> None:
+        calls.append(handler)
+        if len(calls) == 2:
+            raise Wrong
+        signal.signal(number, handler)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "signal", calls_handlers)
+    with pytest.raises(Wrong):
+        to_its_end(int)
+    assert signal.getsignal(signal.SIGINT) is calls[0]
+    if then == "interrupt":
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    elif then == "fork":
+        module._after_fork()
+    else:
+        assert to_its_end(int) == 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_the_work_sets_stays() -> None:
+    before, own = signal.getsignal(signal.SIGINT), lambda *_: None
+    try:
+        to_its_end(partial(signal.signal, signal.SIGINT, own))
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_work_where_signals_belong_to_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in programs that embed Python, in which threading takes another thread for the main one."""
+
+    def refuses(*_: object) -> None:
+        raise ValueError("signal only works in main thread of the main interpreter")
+
+    monkeypatch.setattr(module, "signal", refuses)
+    assert to_its_end(int) == 0

@@ -34,16 +34,19 @@ def split_reference(location: object) -> Named | None:
     text = os.fspath(location)
     if not isinstance(text, str) or "@" not in text or not has_nothing(location):
         return None
+    missing = None
     for left, right in cuts(text, "@"):
+        reference, _, path = right.partition("/")
         if has_repository(left):
-            reference, _, path = right.partition("/")
             return Named(left, reference, path)
-        if left.endswith(".repo") and has_nothing(f"{left}@{right.partition('/')[0]}"):
-            raise NotFoundError(
-                f"there is no repository at {left}",
-                path=text,
-                hint=f'check the location; frazil.Repository.create("{left}") or `frazil repo init {left}` creates one',
-            )
+        if left.endswith(".repo") and has_nothing(f"{left}@{reference}"):
+            missing = left
+    if missing is not None:
+        raise NotFoundError(
+            f"there is no repository at {missing}",
+            path=text,
+            hint=f'check the location; frazil.Repository.create("{missing}") or `frazil repo init {missing}` creates one',
+        )
     return None
 
 

@@ -174,7 +174,7 @@ class Attributes(MutableMapping[str, object]):
         self._owner.change_attributes(lambda attributes: {**attributes, **new})
 
     def put(self, attributes: Mapping[str, object]) -> None:
-        """Replaces all attributes in one write."""
+        """Replaces all attributes in one write; in Zarr v2 also `_ARRAY_DIMENSIONS`, the names of the dimensions."""
         new = _as_dict(attributes)
         self._owner.change_attributes(lambda _: dict(new))
 

@@ -5,8 +5,10 @@ thread can be started, and always when the main thread has ended: in other threa
 
 from __future__ import annotations
 
+import os
 from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found] # signal's, without its slow enumerations
 from _thread import allocate_lock  # threading's Lock
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
@@ -14,6 +16,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from weakref import ref
 
 from frazil.base.weak_references import is_alone
 
@@ -145,27 +148,65 @@ class Threads:
         return threads
 
 
+class _Held:
+    """A handler of SIGINT that keeps interrupts while some work runs. If the work ended without restoring the handler before, because a handler of another signal
+    raised an exception just then, it does that itself.
+
+    handler  the one before;  arrived: the interrupts so far, which live as long as the work"""
+
+    __slots__ = ("_arrived", "handler")
+
+    def __init__(self, handler: Callable[[int, object], object], arrived: deque[int]) -> None:
+        self.handler, self._arrived = handler, ref(arrived)
+
+    def holds(self) -> bool:
+        """Whether the work runs."""
+        return self._arrived() is not None
+
+    def __call__(self, number: int, _: object) -> None:
+        arrived = self._arrived()
+        if arrived is None:
+            signal(SIGINT, self.handler)
+        elif not arrived:
+            arrived.append(number)
+            return
+        self.handler(number, None)
+
+
 def to_its_end(work: Callable[[], Result]) -> Result:
     """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended. A second one is raised at once.
 
     An interrupt is the signal: other exceptions, as those of other signals, do stop the work."""
     interrupt = getsignal(SIGINT)
-    if current_thread() is not main_thread() or not callable(interrupt):  # no other thread is interrupted
+    if isinstance(interrupt, _Held) and not interrupt.holds():
+        interrupt = interrupt.handler
+    # another thread is not interrupted; and within such work the outer call holds interrupts
+    if current_thread() is not main_thread() or not callable(interrupt) or isinstance(interrupt, _Held):
         return work()
-    arrived: list[int] = []
-
-    def wait(number: int, _: object) -> None:
-        arrived.append(number)
-        if len(arrived) > 1:
-            interrupt(number, None)
-
+    arrived: deque[int] = deque()
+    held = _Held(interrupt, arrived)
     try:
-        signal(SIGINT, wait)
+        with suppress(
+            ValueError
+        ):  # Python was started by another thread than the one that threading takes for the main one
+            signal(SIGINT, held)
         return work()
     finally:
-        signal(SIGINT, interrupt)
-        if arrived:
-            interrupt(arrived[0], None)
+        try:
+            if getsignal(SIGINT) is held:  # the work may have set another one
+                signal(SIGINT, interrupt)
+        finally:
+            if arrived:
+                interrupt(arrived[0], None)
+
+
+def _after_fork() -> None:
+    held = getsignal(SIGINT)
+    if isinstance(held, _Held):  # another thread forked: the work does not go on in the child
+        signal(SIGINT, held.handler)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _work(calls: Calls) -> None:

@@ -157,6 +157,27 @@ def test_a_file_that_is_lost_of_a_branch_that_is_deleted(loses: str) -> None:
     repo.garbage_collect(now=True)
 
 
+def test_a_deletion_after_another_commit_in_the_place_of_the_lost_one() -> None:
+    """Who deleted the branch saw the other commit alone."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    repo.create_branch("dev", "main")
+    other = repo.writable_session("dev")
+    other.root.attrs["n"] = 2
+    with repo.transaction("dev", message="lost") as root:
+        root.attrs["n"] = 1
+    lost = repo.lookup("dev")
+    repo.garbage_collect()
+    store.erase(files_of(store, "dev")[0])
+    other.commit("other")
+    frazil.Repository.open(store).delete_branch("dev")
+    repo = frazil.Repository.open(store)
+    assert [(problem.kind, problem.ref) for problem in repo.verify().problems] == [("ref", "branch dev")]
+    with pytest.raises(FormatError):
+        repo.garbage_collect(now=True)
+    assert lost in repo.repair().created.values()
+
+
 def test_a_file_with_the_snapshot_of_the_one_before_is_no_loss() -> None:
     """As collections write it before they remove objects."""
     store = MemoryStore()

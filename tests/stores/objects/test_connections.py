@@ -106,7 +106,6 @@ def test_a_fork_begins_with_no_connections() -> None:
 
 SILENT = """
 import os, signal, socket, threading
-from frazil.base.threads import Pending
 from frazil.stores import ObjectStore
 server = socket.create_server(("127.0.0.1", 0))
 
@@ -132,7 +131,6 @@ def test_a_program_ends_while_a_server_is_silent() -> None:
 LATER = """
 import threading
 from obstore.store import MemoryStore
-from frazil.base.threads import Pending
 from frazil.stores import ObjectStore
 store = ObjectStore(MemoryStore())
 store.set("a", b"1")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from _thread import RLock, allocate_lock  # as in threading, without the module
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from itertools import chain, islice
@@ -171,12 +171,14 @@ class _Run:
                 thread = threading.Thread(
                     target=copy_context().run, args=(self._work,), name="frazil task", daemon=True
                 )
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads are available: the existing ones do all tasks
+                    break
                 others.append(thread)
 
         try:
-            with suppress(RuntimeError):  # no more threads are available: the existing ones do all tasks
-                threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
+            threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
             for thread in others:
                 thread.join()

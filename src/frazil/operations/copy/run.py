@@ -4,6 +4,7 @@ chooses the keys."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
 from typing import Final
 
 from frazil.base.record import Record
@@ -88,8 +89,16 @@ class CopyThreads(Threads):
         if self._workers == 1 or len(batches) == 1:
             results: Iterator[dict[str, int]] = map(work, batches)
         else:
-            tasks = [self.submit(work, batch) for batch in batches]
-            results = (task.result() for task in tasks)
+            ended: SimpleQueue[int] = SimpleQueue()  # so that the first error ends the copy
+
+            def carry_out(number: int) -> dict[str, int]:
+                try:
+                    return work(batches[number])
+                finally:
+                    ended.put(number)
+
+            tasks = [self.submit(carry_out, number) for number in range(len(batches))]
+            results = (tasks[ended.get()].result() for _ in tasks)
         sizes: dict[str, int] = {}
         for part in results:
             self._report(sum(size for size in part.values() if size >= 0))

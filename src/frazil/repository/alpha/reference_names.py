@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from frazil.errors import AccessError, FormatError, InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.refs import REFS, Ref, RefKind, check_name, folders_of, parse_folder, parse_sequence
 from frazil.repository.alpha.alpha_library import GUARD
 from frazil.repository.alpha.file_cache import Files
@@ -100,15 +100,6 @@ def refuse_blocked(files: Files, folders: Sequence[str], is_reference: Callable[
                     raise no_file(folder + name[:-1])
                 with files_alone():  # no error if it is a file that another writer has just created
                     files.store.get_partial_values([(folder + name, (0, 1))])
-
-
-def is_refused(read: Callable[[Files, str], object], files: Files, name: str) -> bool:
-    """Whether reading a branch or tag raises FormatError, or AccessError."""
-    try:
-        read(files, name)
-    except (FormatError, AccessError):
-        return True
-    return False
 
 
 def checked_ref(branch: str, ref: Ref, key: str) -> Ref:

@@ -10,7 +10,7 @@ from frazil.formats.ids import ObjectId
 from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.reference_files import MOST_BYTES, already_exists, create_named, read_first_of
-from frazil.repository.alpha.reference_names import is_refused, ref_folders, reference_names, refuse_blocked
+from frazil.repository.alpha.reference_names import ref_folders, reference_names, refuse_blocked
 from frazil.repository.replaced_files import files_alone
 
 
@@ -26,7 +26,7 @@ def read_tag(files: Files, name: str) -> ObjectId | None:
 
 def read_tags(files: Files) -> dict[str, ObjectId | FrazilError]:
     """As RepositoryFormat.read_tags."""
-    names = list_tags(files)
+    names = reference_names(files, "tag")
     keys = [_keys(files, name)[0] for name in names]
     values: list[bytes | None] = [None] * len(keys)
     with suppress(FormatError, AccessError), files_alone():  # else they are read one by one
@@ -64,12 +64,17 @@ def list_tags(files: Files) -> list[str]:
     """The names of all tags, sorted. One whose file is invalid is included."""
     keys = [(key, name) for name in reference_names(files, "tag") for key in _keys(files, name)]
     sizes = [-1] * len(keys)
-    with suppress(FormatError, AccessError), files_alone():  # else they are looked up one by one
+    with suppress(FormatError, AccessError), files_alone():  # else they are read one by one
         sizes = files.store.sizes([key for key, _ in keys]).tolist()
-    found = [
-        name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or is_refused(read_tag, files, name)
-    ]
+    found = [name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or _may_exist(files, name)]
     return list(dict.fromkeys(found))
+
+
+def _may_exist(files: Files, name: str) -> bool:
+    try:
+        return read_tag(files, name) is not None
+    except (FormatError, AccessError):
+        return True
 
 
 def _keys(files: Files, name: str) -> list[str]:

@@ -81,7 +81,7 @@ def _is_lost(files: RepositoryFormat, tip: Tip, now: Tip | None) -> bool:
     except FormatError:  # it is reported as damage, and ends collections
         return False
     if now is None or now.deleted:  # a deletion after it leads nowhere, as intended
-        return now is None or now.sequence <= tip.sequence
+        return now is None or now.sequence <= tip.sequence or files.store.exists(files.tip_key(tip))
     with suppress(FormatError, NotFoundError):
         return all(found.snapshot != tip.snapshot for found in files.ancestors(now.snapshot))
     return True

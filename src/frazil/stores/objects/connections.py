@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -54,9 +54,11 @@ class RequestThreads:
         with self._lock:
             if len(self._tasks) >= self._idle and len(self._alive) < self._limit:
                 thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
-                with suppress(RuntimeError):  # no more threads are available
+                self._alive.add(thread)
+                try:
                     thread.start()
-                    self._alive.add(thread)
+                except RuntimeError:  # no more threads are available
+                    self._alive.discard(thread)
             if self._alive:
                 self._tasks.append(task)
                 self._changed.notify()

@@ -191,6 +191,8 @@ def test_soft_links_within_a_file_lose_nothing(tmp_path: Path) -> None:
     }  # fmt: skip
     lost = {part.path for part in scanned.skipped if part.loses_values}
     assert lost == {"nothing", "in/array", "loop", "pool", "far", "again", "outside"}
+    made = frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", skip=[*lost, "chain"])  # a link may be named, too
+    assert made.arrays == ("g/deep/x",)
 
 
 def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ class Output:
     def fill(self, write: Callable[[Output], object]) -> None:
         """Calls `write`, which opens this file with h5py, writes and closes it. Raises its errors, and the OSError of a write that was refused."""
         with Threads(1, "frazil export") as thread:
-            future = thread.submit(write, self)
+            pending = thread.submit(write, self)
             try:
-                future.result()
+                pending.result()
             except Exception:
                 self.check()  # the library may have read what was not written
                 raise

@@ -46,7 +46,8 @@ def select_variables(
                 hint='as in skip=["level1/temp", "station_*"]',
             )
         for name in names:
-            if not has_variable(scanned, name):
+            others = [part.path for part in scanned.skipped] if names is skip else []  # as other names of a variable
+            if not has_variable(scanned, name) and not any(is_named(path, [name]) for path in others):
                 raise InvalidInputError(f"there is no variable {name!r} to {action}", key=file)
     reasons = {array.path: _skip_reason(array.path, skip, variables) for array in scanned.arrays}
     missing = _missing(scanned)
