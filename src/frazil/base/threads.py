@@ -186,9 +186,8 @@ def to_its_end(work: Callable[[], Result]) -> Result:
     arrived: deque[int] = deque()
     held = _Held(interrupt, arrived)
     try:
-        with suppress(
-            ValueError
-        ):  # Python was started by another thread than the one that threading takes for the main one
+        # refused where Python was started by another thread than the one that threading takes for the main one
+        with suppress(ValueError):
             signal(SIGINT, held)
         return work()
     finally:
