@@ -311,6 +311,9 @@ def test_codecs_of_an_encoding(tmp_path: Path) -> None:
         again = MemoryStore()
         opened(location).frazil.write(again)
         assert frazil.open(again)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
+    blosc = frazil.codecs.Blosc("lz4", 5, "shuffle")  # it gets its typesize from the array
+    dataset().frazil.write(tmp_path / "blosc.zarr", encoding={"temp": {"compressors": blosc}})
+    assert frazil.open(tmp_path / "blosc.zarr")["temp"].codecs[1].typesize == 8  # type: ignore[index, union-attr]
     dataset().frazil.write(tmp_path / "raw.zarr", encoding={"temp": {"compressors": None}})
     assert len(frazil.open(tmp_path / "raw.zarr")["temp"].codecs) == 1  # type: ignore[index]
 

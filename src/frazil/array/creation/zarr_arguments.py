@@ -298,7 +298,7 @@ def _document(codec: object) -> Mapping[str, object] | None:
     if isinstance(codec, Mapping):
         return codec
     for method in ("to_dict", "get_config"):
-        describe = None if isinstance(codec, type) else getattr(codec, method, None)
+        describe = None if isinstance(codec, type | Codec | Extension) else getattr(codec, method, None)
         if callable(describe):
             document = describe()
             if not isinstance(document, Mapping):

@@ -16,6 +16,7 @@ from frazil.array.arguments import check_mapping
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.base.record import Record
+from frazil.codecs.codec import Codec
 from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
@@ -345,6 +346,8 @@ def _codecs(name: str, encoding: Mapping[str, object], dtype: np.dtype[np.generi
 
 def _codec(name: str, codec: object) -> object:
     """A codec for create_array; one of zarr-python is converted through its entry in a document."""
+    if isinstance(codec, Codec):
+        return codec
     if hasattr(codec, "to_dict"):
         return codec.to_dict()
     if hasattr(codec, "get_config"):
