@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
-from frazil.array.handle import OwnToken, Update, token_of, with_attributes
+from frazil.array.handle import OwnToken, Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -195,7 +195,7 @@ class Array(ZarrArray):
         return self._compiled.inner_codecs
 
     def change_attributes(self, update: Update) -> None:
-        self._change(lambda stored: with_attributes(stored, update))
+        self._change(lambda stored: self._location.layout.with_attributes(stored, update({**stored.user_attributes})))
 
     @property
     def nchunks_initialized(self) -> int:

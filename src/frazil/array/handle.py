@@ -13,16 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import NodeLocation
-from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError, shown
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.metadata.v2 import documents as v2_documents
-else:
-    v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 
@@ -129,14 +123,6 @@ def _same_node(location: NodeLocation, other: NodeLocation) -> bool:
 
 
 # --- attributes --------------------------------------------------------------------------------------------------------------------
-
-
-def with_attributes(metadata: ArrayMetadata, update: Update) -> ArrayMetadata:
-    """The same array with the attributes that `update` returns for its own."""
-    attributes = update(dict(metadata.user_attributes))
-    if metadata.zarr_format == 2:
-        return v2_documents.with_attributes(metadata, attributes)
-    return metadata.with_attributes(attributes)
 
 
 class Attributes(MutableMapping[str, object]):

@@ -5,7 +5,7 @@ Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from frazil.base.record import Record
@@ -110,6 +110,10 @@ class Layout(Value, ABC):
     @abstractmethod
     def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         """The metadata of a document, and of the document of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
+
+    def with_attributes(self, metadata: ArrayMetadata, attributes: Mapping[str, object]) -> ArrayMetadata:
+        """The same array with these attributes, as users see them, instead of its own. Raises MetadataError for a value that JSON does not have."""
+        return metadata.with_attributes(attributes)
 
     def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
         """Lets `parse` return this metadata for the document that was emitted for it. A dialect without such a cache does nothing."""

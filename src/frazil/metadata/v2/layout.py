@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from frazil.metadata.json_text import dump_json
@@ -17,6 +17,7 @@ from frazil.metadata.v2.documents import (
     node_document,
     parse_node,
     read_document,
+    with_attributes,
 )
 
 
@@ -61,6 +62,9 @@ class V2Layout(Layout):
         beside = f"{key.rpartition('/')[0]}/{ATTRIBUTES}".removeprefix("/")
         own = {} if attributes is None else read_document(attributes, beside)
         return parse_node(read_document(value, key), own, extensions, key)
+
+    def with_attributes(self, metadata: ArrayMetadata, attributes: Mapping[str, object]) -> ArrayMetadata:
+        return with_attributes(metadata, attributes)
 
     def emit(self, metadata: Metadata) -> bytes:
         return dump_json(node_document(metadata), 4)

@@ -62,19 +62,7 @@ def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
 
 def list_tags(files: Files) -> list[str]:
     """The names of all tags, sorted. One whose file is invalid is included."""
-    keys = [(key, name) for name in reference_names(files, "tag") for key in _keys(files, name)]
-    sizes = [-1] * len(keys)
-    with suppress(FormatError, AccessError), files_alone():  # else they are read one by one
-        sizes = files.store.sizes([key for key, _ in keys]).tolist()
-    found = [name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or _may_exist(files, name)]
-    return list(dict.fromkeys(found))
-
-
-def _may_exist(files: Files, name: str) -> bool:
-    try:
-        return read_tag(files, name) is not None
-    except (FormatError, AccessError):
-        return True
+    return list(read_tags(files))
 
 
 def _keys(files: Files, name: str) -> list[str]:
