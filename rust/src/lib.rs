@@ -50,7 +50,7 @@ mod _kernel {
         files::unlink::unlink_files,
         json_text::indent_json,
         memory::populate,
-        repository::manifest::{decode_manifest, encode_manifest, order_references},
+        repository::manifest::{decode_manifest, encode_manifest, join_references},
         repository::nodes::{find_nodes, skip_values},
         segment::Segment,
         sources::{Files, open_files, read_files},

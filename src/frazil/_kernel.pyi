@@ -470,8 +470,9 @@ def encode_manifest(columns: Sequence[Buffer]) -> Segment:
     """The manifest of these columns, which are the same as those of `decode_manifest`, but in any order. Encodes in the shortest forms, in order of node and
     coordinates; the last of the rows with the same key. ValueError where columns do not fit each other or the format (a coordinate of 2**32, for example)."""
 
-def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segment | None:
-    """The rows (int64) in order of node and coordinates, the last of those with the same key; None where all rows are already so."""
+def join_references(parts: Sequence[Sequence[Buffer]]) -> list[Segment] | None:
+    """The columns of several manifests, without flags, as one: in order of node and coordinates, the last of the rows with the same key. All inline bytes and
+    locations stay. None for one manifest whose rows are already so. ValueError where columns do not fit each other."""
 
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 

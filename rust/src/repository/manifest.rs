@@ -15,7 +15,7 @@ use crate::memory::{Growing, Memory};
 use crate::repository::base32::{self, ID_BYTES};
 use crate::repository::manifest_encode;
 use crate::repository::msgpack::{Read, Reader, broken};
-use crate::repository::references::{COLUMNS, INLINE, Keys, NATIVE, References, VIRTUAL};
+use crate::repository::references::{COLUMNS, Columns, INLINE, NATIVE, References, VIRTUAL, join};
 use crate::segment::Segment;
 use crate::threads::detached;
 
@@ -243,25 +243,34 @@ pub fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec
 #[pyfunction]
 pub fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<Segment> {
     let columns = Bytes::all(columns, "columns")?;
-    let columns: Vec<&[u8]> = columns.iter().map(Bytes::as_slice).collect();
-    let Ok(columns) = <[&[u8]; COLUMNS]>::try_from(columns) else { return Err(wrong(format!("columns: expected {COLUMNS} of them"))) };
-    let bytes = columns.iter().map(|column| column.len()).sum();
-    detached(py, bytes, || manifest_encode::encode(columns).map(segment))?.map_err(wrong)
+    let columns: [&[u8]; COLUMNS] = lent(&columns)?;
+    detached(py, total(&columns), || manifest_encode::encode(columns).map(segment))?.map_err(wrong)
 }
 
 #[pyfunction]
-pub fn order_references(
-    py: Python<'_>,
-    nodes: &Bound<'_, PyAny>,
-    starts: &Bound<'_, PyAny>,
-    coordinates: &Bound<'_, PyAny>,
-) -> PyResult<Option<Segment>> {
-    let (nodes, starts) = (Bytes::new(nodes, "nodes")?, Bytes::new(starts, "starts")?);
-    let coordinates = Bytes::new(coordinates, "coordinates")?;
-    let keys = Keys::new(nodes.as_slice(), starts.as_slice(), coordinates.as_slice()).map_err(wrong)?;
-    detached(py, nodes.as_slice().len() + starts.as_slice().len() + coordinates.as_slice().len(), || {
-        keys.order().map(|rows| segment(rows.into_iter().flat_map(|row| i64::from(row).to_ne_bytes()).collect()))
-    })
+pub fn join_references(py: Python<'_>, parts: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Segment>>> {
+    let parts = parts.try_iter()?.map(|part| Bytes::all(&part?, "columns")).collect::<PyResult<Vec<_>>>()?;
+    let mut bytes = 0;
+    let mut columns = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let part = lent(part)?;
+        bytes += total(&part);
+        columns.push(Columns::new(part).map_err(wrong)?);
+    }
+    let joined = detached(py, bytes, || join(&columns))?.map_err(wrong)?;
+    Ok(joined.map(|references| {
+        let [_, columns @ ..] = references.into_columns();
+        columns.map(segment).into()
+    }))
+}
+
+fn lent<const N: usize>(columns: &[Bytes]) -> PyResult<[&[u8]; N]> {
+    let columns: Vec<&[u8]> = columns.iter().map(Bytes::as_slice).collect();
+    columns.try_into().map_err(|_| wrong(format!("columns: expected {N} of them")))
+}
+
+fn total(columns: &[&[u8]]) -> usize {
+    columns.iter().map(|column| column.len()).sum()
 }
 
 #[cfg(test)]

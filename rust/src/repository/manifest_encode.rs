@@ -3,45 +3,18 @@
 use std::fmt::Display;
 use std::str;
 
-use crate::repository::base32::{self, ID_BYTES};
+use crate::repository::base32;
 use crate::repository::manifest::{VERSION, check_flags};
 use crate::repository::msgpack::{LONGEST, Reader, put_array, put_binary, put_map, put_natural, put_text};
-use crate::repository::references::{COLUMNS, INLINE, Keys, NATIVE, VIRTUAL, check_starts, column, span};
+use crate::repository::references::{COLUMNS, Columns, INLINE, NATIVE, VIRTUAL, span};
 
 /// The bytes of a common reference, approximately.
 const COMMON: usize = 48;
 
-/// The columns of references, of checked lengths.
-struct Columns<'a> {
-    keys: Keys<'a>,
-    kinds: &'a [[u8; 1]],
-    ids: &'a [[u8; ID_BYTES]],
-    offsets: &'a [[u8; 8]],
-    lengths: &'a [[u8; 8]],
-    inline: &'a [u8],
-    locations: &'a [[u8; 4]],
-    location_text: &'a [u8],
-    location_starts: &'a [[u8; 8]],
-}
-
 /// The file; the Err names the error in the columns.
 pub fn encode(columns: [&[u8]; COLUMNS]) -> Result<Vec<u8>, String> {
-    let [flags, nodes, starts, coordinates, kinds, ids, offsets, lengths, inline, locations, location_text, location_starts] = columns;
-    let keys = Keys::new(nodes, starts, coordinates)?;
-    let rows = keys.rows();
-    let location_starts = column::<8>("location_starts", location_starts, location_starts.len() / 8)?;
-    check_starts("location_starts", location_starts, location_text.len())?;
-    let columns = Columns {
-        keys,
-        kinds: column("kinds", kinds, rows)?,
-        ids: column("ids", ids, rows)?,
-        offsets: column("offsets", offsets, rows)?,
-        lengths: column("lengths", lengths, rows)?,
-        inline,
-        locations: column("locations", locations, rows)?,
-        location_text,
-        location_starts,
-    };
+    let [flags, columns @ ..] = columns;
+    let columns = Columns::new(columns)?;
     let mut reader = Reader::new(flags);
     if let Err(found) = check_flags(&mut reader) {
         return Err(format!("flags: {} at byte {}", found.text, found.at));
@@ -49,15 +22,15 @@ pub fn encode(columns: [&[u8]; COLUMNS]) -> Result<Vec<u8>, String> {
     if reader.left() > 0 {
         return Err(format!("flags: {} bytes follow the map", reader.left()));
     }
-    let order = keys.order();
-    let count = order.as_ref().map_or(rows, Vec::len);
-    let mut out = Vec::with_capacity(flags.len() + COMMON.saturating_mul(count + 1).saturating_add(inline.len()));
+    let order = columns.keys.order();
+    let count = order.as_ref().map_or(columns.keys.rows(), Vec::len);
+    let mut out = Vec::with_capacity(flags.len() + COMMON.saturating_mul(count + 1).saturating_add(columns.inline.len()));
     put_array(&mut out, 3);
     put_natural(&mut out, VERSION);
     out.extend_from_slice(flags);
     put_map(&mut out, count);
     match order {
-        None => (0..rows).try_for_each(|row| columns.put(&mut out, row))?,
+        None => (0..columns.keys.rows()).try_for_each(|row| columns.put(&mut out, row))?,
         Some(order) => order.into_iter().try_for_each(|row| columns.put(&mut out, row as usize))?,
     }
     Ok(out)

@@ -63,6 +63,29 @@ impl References {
         columns.into_iter().all(|(column, width)| column.try_reserve_exact((rows + 1).saturating_mul(width)).is_ok())
     }
 
+    fn extend(&mut self, part: &Columns<'_>) {
+        let (coordinates, inline) = ((self.coordinates.len() / 8) as i64, self.inline.len() as i64);
+        let (locations, text) = ((self.location_starts.len() / 8 - 1) as i32, self.location_text.len() as i64);
+        let number = |item: [u8; 8]| i64::from_ne_bytes(item);
+        self.nodes.extend_from_slice(part.keys.nodes.as_flattened());
+        put_all(&mut self.starts, &part.keys.starts[1..], |start| (number(start) + coordinates).to_ne_bytes());
+        self.coordinates.extend_from_slice(part.keys.coordinates.as_flattened());
+        self.kinds.extend_from_slice(part.kinds.as_flattened());
+        self.ids.extend_from_slice(part.ids.as_flattened());
+        for (&[kind], &offset) in part.kinds.iter().zip(part.offsets) {
+            let shift = if kind == INLINE { inline } else { 0 };
+            self.offsets.extend_from_slice(&number(offset).wrapping_add(shift).to_ne_bytes());
+        }
+        self.lengths.extend_from_slice(part.lengths.as_flattened());
+        self.inline.extend_from_slice(part.inline);
+        put_all(&mut self.locations, part.locations, |item| match i32::from_ne_bytes(item) {
+            ..0 => (-1i32).to_ne_bytes(),
+            location => location.wrapping_add(locations).to_ne_bytes(),
+        });
+        self.location_text.extend_from_slice(part.location_text);
+        put_all(&mut self.location_starts, &part.location_starts[1..], |start| (number(start) + text).to_ne_bytes());
+    }
+
     pub fn keys(&self) -> Keys<'_> {
         Keys { nodes: items(&self.nodes), starts: items(&self.starts), coordinates: items(&self.coordinates) }
     }
@@ -84,6 +107,10 @@ impl References {
         self.lengths = picked::<8>(&self.lengths, rows);
         self.locations = picked::<4>(&self.locations, rows);
     }
+}
+
+fn put_all<const W: usize>(column: &mut Vec<u8>, items: &[[u8; W]], change: impl Fn([u8; W]) -> [u8; W]) {
+    items.iter().for_each(|&item| column.extend_from_slice(&change(item)));
 }
 
 fn picked<const W: usize>(column: &[u8], rows: &[u32]) -> Vec<u8> {
@@ -144,9 +171,14 @@ impl<'a> Keys<'a> {
         one.0.cmp(&other.0).then_with(|| self.compare(one.1 as usize, other.1 as usize))
     }
 
-    /// The rows in order, the last of equal ones; None if all are in order, and distinct.
+    /// Whether all rows are in order, and distinct.
+    fn is_ordered(&self) -> bool {
+        (1..self.rows()).all(|row| self.compare(row - 1, row) == Ordering::Less)
+    }
+
+    /// The rows in order, the last of equal ones; None if they are so already.
     pub fn order(&self) -> Option<Vec<u32>> {
-        if (1..self.rows()).all(|row| self.compare(row - 1, row) == Ordering::Less) {
+        if self.is_ordered() {
             return None;
         }
         let mut rows: Vec<(u128, u32)> = (0..self.rows() as u32).map(|row| (self.prefix(row as usize), row)).collect();
@@ -155,6 +187,71 @@ impl<'a> Keys<'a> {
         let rows = rows.into_iter().map(|(_, row)| row).collect();
         Some(rows)
     }
+}
+
+/// The columns of references, of checked lengths.
+pub struct Columns<'a> {
+    pub keys: Keys<'a>,
+    pub kinds: &'a [[u8; 1]],
+    pub ids: &'a [[u8; ID_BYTES]],
+    pub offsets: &'a [[u8; 8]],
+    pub lengths: &'a [[u8; 8]],
+    pub inline: &'a [u8],
+    pub locations: &'a [[u8; 4]],
+    pub location_text: &'a [u8],
+    pub location_starts: &'a [[u8; 8]],
+}
+
+impl<'a> Columns<'a> {
+    /// Columns of the caller, without flags; the Err names the error in them.
+    pub fn new(columns: [&'a [u8]; COLUMNS - 1]) -> Result<Columns<'a>, String> {
+        let [nodes, starts, coordinates, kinds, ids, offsets, lengths, inline, locations, location_text, location_starts] = columns;
+        let keys = Keys::new(nodes, starts, coordinates)?;
+        let rows = keys.rows();
+        let location_starts = column::<8>("location_starts", location_starts, location_starts.len() / 8)?;
+        check_starts("location_starts", location_starts, location_text.len())?;
+        Ok(Columns {
+            keys,
+            kinds: column("kinds", kinds, rows)?,
+            ids: column("ids", ids, rows)?,
+            offsets: column("offsets", offsets, rows)?,
+            lengths: column("lengths", lengths, rows)?,
+            inline,
+            locations: column("locations", locations, rows)?,
+            location_text,
+            location_starts,
+        })
+    }
+}
+
+/// The references of several manifests in order, the last of those with equal keys; None for one manifest in which they are so already. The Err names the error
+/// in the columns.
+pub fn join(parts: &[Columns<'_>]) -> Result<Option<References>, String> {
+    if let [part] = parts
+        && part.keys.is_ordered()
+    {
+        return Ok(None);
+    }
+    let first = 0i64.to_ne_bytes().to_vec();
+    let mut joined = References { starts: first.clone(), location_starts: first, ..References::default() };
+    for part in parts {
+        check_whole("starts", part.keys.starts, part.keys.coordinates.len())?;
+        check_whole("location_starts", part.location_starts, part.location_text.len())?;
+        joined.extend(part);
+    }
+    if joined.nodes.len() / 4 > u32::MAX as usize {
+        return Err(format!("{} references are too many", joined.nodes.len() / 4));
+    }
+    if let Some(rows) = joined.keys().order() {
+        joined.pick(&rows);
+    }
+    Ok(Some(joined))
+}
+
+/// Checks that spans, which follow each other, leave nothing out.
+fn check_whole(name: &str, starts: &[[u8; 8]], len: usize) -> Result<(), String> {
+    let ends = starts.first().zip(starts.last()).map(|(&first, &last)| (i64::from_ne_bytes(first), i64::from_ne_bytes(last)));
+    if ends == Some((0, len as i64)) { Ok(()) } else { Err(format!("{name}: do not go from 0 to {len}")) }
 }
 
 pub fn column<'a, const W: usize>(name: &str, bytes: &'a [u8], rows: usize) -> Result<&'a [[u8; W]], String> {

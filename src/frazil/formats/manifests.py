@@ -15,6 +15,7 @@ from frazil import _kernel
 from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
+from frazil.formats.ids import ID_BYTES
 
 FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
@@ -85,6 +86,12 @@ class Manifest(Record):
 def nbytes_of(manifest: Manifest) -> int:
     """Bytes of memory of the columns."""
     return sum([column.nbytes for column in columns_of(manifest)])
+
+
+def freeze(manifest: Manifest) -> None:
+    """Makes the columns read-only."""
+    for column in columns_of(manifest):
+        column.setflags(write=False)
 
 
 def columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:
@@ -164,9 +171,8 @@ def order_manifest(manifest: Manifest) -> Manifest:
     """The manifest sorted by node and coordinates, with only the last of rows with one key; itself if it is so already."""
     if manifest.nodes.size < 2:
         return manifest
-    columns = (np.ascontiguousarray(column) for column in (manifest.nodes, manifest.starts, manifest.coordinates))
-    order = _kernel.order_references(*columns)
-    return manifest if order is None else select_rows(manifest, np.frombuffer(memoryview(order), np.int64))
+    columns = _kernel.join_references([columns_of(manifest)])
+    return manifest if columns is None else from_kernel(manifest.flags, columns, manifest.checks)
 
 
 def join_manifests(
@@ -174,27 +180,35 @@ def join_manifests(
 ) -> Manifest:
     """All references of several manifests, at least one, sorted. If two have the same key, that of the later manifest is used. Flags and checks are
     arguments."""
-    joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
-    before = manifests[0]
-    starts, offsets, locations, texts = [before.starts], [before.offsets], [before.locations], [before.location_starts]
-    row = inline = number = text = 0
-    for part in manifests[1:]:
-        row += before.coordinates.size
-        inline += before.inline.size
-        number += before.location_starts.size - 1
-        text += before.location_text.size
-        before = part
-        starts.append(part.starts[1:] + row)
-        offsets.append(np.where(part.kinds == INLINE, part.offsets + inline, part.offsets) if inline else part.offsets)
-        locations.append(np.where(part.locations < 0, -1, part.locations + number) if number else part.locations)
-        texts.append(part.location_starts[1:] + text)
-    joined["starts"], joined["offsets"] = np.concatenate(starts), np.concatenate(offsets)
-    joined["locations"] = np.concatenate(locations).astype(np.int32, copy=False)
-    joined["location_starts"] = np.concatenate(texts)
-    return order_manifest(manifests[0]._replace(flags=flags, checks=checks, **joined))
+    columns = _kernel.join_references([columns_of(manifest) for manifest in manifests])
+    return manifests[0]._replace(flags=flags, checks=checks) if columns is None else from_kernel(flags, columns, checks)
 
 
-_SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
+def from_kernel(
+    flags: Mapping[bytes, bytes], columns: Sequence[_kernel.Segment], checks: Mapping[str, FileCheck]
+) -> Manifest:
+    """A manifest of columns from the kernel, which cannot be written to."""
+    arrays = [
+        np.frombuffer(memoryview(column), dtype) for column, dtype in zip(columns, COLUMN_TYPES.values(), strict=True)
+    ]
+    arrays[_IDS] = arrays[_IDS].reshape(-1, ID_BYTES)
+    return Manifest._make((flags, *arrays, checks))
+
+
+COLUMN_TYPES: Final[Mapping[str, np.dtype[np.generic]]] = {
+    "nodes": np.dtype(np.uint32),
+    "starts": np.dtype(np.int64),
+    "coordinates": np.dtype(np.int64),
+    "kinds": np.dtype(np.uint8),
+    "ids": np.dtype(np.uint8),
+    "offsets": np.dtype(np.int64),
+    "lengths": np.dtype(np.int64),
+    "inline": np.dtype(np.uint8),
+    "locations": np.dtype(np.int32),
+    "location_text": np.dtype(np.uint8),
+    "location_starts": np.dtype(np.int64),
+}
+_IDS: Final = list(COLUMN_TYPES).index("ids")
 ROW_COLUMNS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
 
 

@@ -295,7 +295,7 @@ def pieces_of(values: Sequence[Buffer]) -> Pieces:
     """Whole values, one piece each. Raises InvalidInputError for a value that is not a buffer of bytes."""
     buffers = [flat_buffer(value) for value in values]
     rows = np.array([(-1 - i, 0, len(buffer)) for i, buffer in enumerate(buffers)], np.int64)
-    return Pieces(Sources(None, buffers), rows.reshape(len(buffers), 3), np.array(range(len(buffers) + 1), np.int64))
+    return Pieces(Sources(None, buffers), rows.reshape(len(buffers), 3), np.arange(len(buffers) + 1))
 
 
 def flat_buffer(value: Buffer) -> bytes | memoryview:

@@ -12,8 +12,7 @@ from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.manifest_flags import read_flags, write_flags
 from frazil.formats.alpha.snapshots import check_format
-from frazil.formats.ids import ID_BYTES
-from frazil.formats.manifests import Manifest, columns_of, order_manifest
+from frazil.formats.manifests import COLUMN_TYPES, Manifest, columns_of, from_kernel
 from frazil.formats.msgpack import RESTORE
 
 if TYPE_CHECKING:
@@ -33,21 +32,8 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     columns, failures = _kernel.decode_manifest(data)
     for position, _, text in failures:
         raise FormatError(f"{text}, at byte {position}", key=key, hint=RESTORE)
-    flags, *rest = [memoryview(column) for column in columns]
-    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), rest, strict=True)}
-    arrays["ids"] = arrays["ids"].reshape(-1, ID_BYTES)
-    flags_read, checks = read_flags(bytes(flags), key)
-    return Manifest._make((flags_read, *arrays.values(), checks))
-
-
-def frozen_copy(manifest: Manifest) -> Manifest | None:
-    """A read-only copy, as from decode_manifest; None if rows are not sorted."""
-    if order_manifest(manifest) is not manifest:
-        return None
-    copies = [column.copy() for column in columns_of(manifest)]
-    for column in copies:
-        column.flags.writeable = False
-    return Manifest._make((manifest.flags, *copies, manifest.checks))
+    flags, checks = read_flags(bytes(memoryview(columns[0])), key)
+    return from_kernel(flags, columns[1:], checks)
 
 
 def encode_manifest(manifest: Manifest) -> _kernel.Segment:
@@ -55,7 +41,7 @@ def encode_manifest(manifest: Manifest) -> _kernel.Segment:
 
     Raises InvalidInputError for inconsistent columns, and for those that the format cannot hold (node ids and coordinates are below 2**32)."""
     columns: list[Buffer] = [write_flags(manifest.flags, manifest.checks)]
-    for (name, dtype), column in zip(_TYPES.items(), columns_of(manifest), strict=True):
+    for (name, dtype), column in zip(COLUMN_TYPES.items(), columns_of(manifest), strict=True):
         if column.dtype != dtype or column.ndim != (2 if name == "ids" else 1):
             raise InvalidInputError(f"a manifest's {name} are {dtype.name}, not {column.dtype} of shape {column.shape}")
         columns.append(np.ascontiguousarray(column))
@@ -64,17 +50,3 @@ def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     except ValueError as error:
         raise InvalidInputError(f"a manifest cannot be written: {error}") from error
 
-
-_TYPES: Final[dict[str, np.dtype[np.generic]]] = {
-    "nodes": np.dtype(np.uint32),
-    "starts": np.dtype(np.int64),
-    "coordinates": np.dtype(np.int64),
-    "kinds": np.dtype(np.uint8),
-    "ids": np.dtype(np.uint8),
-    "offsets": np.dtype(np.int64),
-    "lengths": np.dtype(np.int64),
-    "inline": np.dtype(np.uint8),
-    "locations": np.dtype(np.int32),
-    "location_text": np.dtype(np.uint8),
-    "location_starts": np.dtype(np.int64),
-}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
-from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
+from frazil.formats.alpha.manifests import decode_manifest
 from frazil.formats.alpha.refs import REFS, attributes_key, branch_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.manifests import Manifest, nbytes_of
+from frazil.formats.manifests import Manifest, freeze, nbytes_of
 from frazil.formats.msgpack import RESTORE
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
@@ -241,12 +241,11 @@ class Files:
             if isinstance(content, SnapshotFile):
                 self._keep_snapshot(name, content, nbytes)
                 continue
-            # the next commit of the session reads small manifests
-            own = frozen_copy(content) if isinstance(content, Manifest) and nbytes <= _SMALL else None
-            if own is None:
-                self._kept.put(name, data, nbytes)
+            if isinstance(content, Manifest) and nbytes <= _SMALL:  # the next commit of the session reads it
+                freeze(content)
+                self._kept.put(name, content, nbytes_of(content))
             else:
-                self._kept.put(name, own, nbytes_of(own))
+                self._kept.put(name, data, nbytes)
 
     def write_attributes(self, file: ObjectId, data: bytes) -> None:
         """Writes an attribute file under a new id. Raises StoreError."""

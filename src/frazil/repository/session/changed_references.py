@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -46,6 +47,8 @@ REMOVED: Final = 3  # removed
 SHARED: Final = -1
 
 _FIRST_ROOM: Final = 16
+_RANKS: Final = 16  # for which the empty columns are kept
+_NO_COUNTS: Final[Columns] = np.zeros(0, np.int64)
 
 
 class Rows(Record):
@@ -162,8 +165,8 @@ class ChangedReferences:
         self.count = 0  # rows, including superseded ones
         self.inherited = 0
         self.generation = next(_generations)
-        self._columns = _empty(rank, _FIRST_ROOM)
-        self._counts = np.zeros(_FIRST_ROOM, np.int64)  # of forks, when each row was set
+        self._columns = _no_rows(rank)
+        self._counts = _NO_COUNTS  # of forks, when each row was set
         self._runs: list[_Run] = []
         self._keys = ChunkKeys(rank)
 
@@ -179,11 +182,13 @@ class ChangedReferences:
 
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates. Returns the numbers of their rows."""
-        added = len(rows.coordinates)
-        self._reserve(added)
-        first = self.count
-        self._columns.fill(first, rows)
-        self._counts[first : first + added] = _forks[0]
+        added, first = len(rows.coordinates), self.count
+        if first:
+            self._reserve(added)
+            self._columns.fill(first, rows)
+            self._counts[first : first + added] = _forks[0]
+        else:  # most sessions write once to an array
+            self._columns, self._counts = (Rows._make([column.copy() for column in rows]), np.full(added, _forks[0], np.int64))
         self.count += added
         numbers = np.arange(first, self.count) if added != 1 else np.array([first])
         if added:
@@ -373,6 +378,11 @@ def _copied_rows(column: NDArray[Number], rows: Columns) -> NDArray[Number]:
 def _empty(rank: int, room: int) -> Rows:
     ids = np.zeros((room, ID_BYTES), np.uint8)
     return Rows(np.zeros((room, rank), np.int64), np.zeros(room, np.uint8), ids, *np.zeros((3, room), np.int64))
+
+
+@lru_cache(_RANKS)
+def _no_rows(rank: int) -> Rows:
+    return _empty(rank, 0)
 
 
 def _restored(rank: int, inherited: Rows, own: Rows) -> ChangedReferences:
