@@ -474,6 +474,19 @@ def join_references(parts: Sequence[Sequence[Buffer]]) -> list[Segment] | None:
     """The columns of several manifests, without flags, as one: in order of node and coordinates, the last of the rows with the same key. All inline bytes and
     locations stay. None for one manifest whose rows are already so. ValueError where columns do not fit each other."""
 
+# --- ids and values of repository files ------------------------------------------------------------------------------------------------
+
+def encode_ids(ids: Buffer) -> list[str]:
+    """The texts of ids, 12 bytes each, in Crockford's base 32."""
+
+def decode_id(text: str) -> bytes | None:
+    """The id with this text; None where it is not one."""
+
+def pack_value(value: object, packed: type[bytes], depth: int) -> bytes | tuple[str, object]:
+    """A value as MessagePack: None, bool, int, float, str, bytes, and lists, tuples and mappings of these with at most `depth` levels; bytes of the class
+    `packed` are encoded values. Or why it cannot be written, and the value inside it: "type", "number" (of more than 64 bits), "text" (with lone surrogates),
+    "length" (2**32 or more), "name" (a name that is no str) or "depth"."""
+
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 
 def skip_values(data: bytes, at: int, count: int) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import resource
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from frazil import _kernel
 from tests.formats import manifest_reference as reference
@@ -45,18 +47,47 @@ def test_wrong_columns_are_value_errors(at: int) -> None:
         _kernel.encode_manifest([*columns[:at], None, *columns[at + 1 :]])  # type: ignore[list-item]
 
 
-@given(keys)
-def test_rows_are_ordered(rows: list[tuple[int, list[int]]]) -> None:
-    nodes = np.array([node for node, _ in rows], np.uint32)
-    starts = np.cumsum([0, *(len(indices) for _, indices in rows)])
-    coordinates = np.array([index for _, indices in rows for index in indices], np.int64)
-    last = {(node, tuple(indices)): row for row, (node, indices) in enumerate(rows)}
-    order = _kernel.order_references(nodes, starts, coordinates)
-    found = list(range(len(rows))) if order is None else np.frombuffer(order, np.int64).tolist()
-    assert found == [last[key] for key in sorted(last)]
-    assert (order is None) == (found == list(range(len(rows))))
-    with pytest.raises(ValueError):
-        _kernel.order_references(nodes, starts[1:], coordinates)
+@given(st.lists(keys, min_size=1, max_size=3))
+def test_references_are_joined_in_order(parts: list[list[tuple[int, list[int]]]]) -> None:
+    every = [row for rows in parts for row in rows]
+    last = {(node, tuple(indices)): at for at, (node, indices) in enumerate(every)}
+    columns = [_part(rows) for rows in parts]
+    joined = _kernel.join_references(columns)
+    assert (joined is None) == (len(parts) == 1 and [last[key] for key in sorted(last)] == list(range(len(every))))
+    nodes, starts, coordinates, *_, lengths, _, _, _, _ = columns[0] if joined is None else joined
+    spans = pairwise(np.frombuffer(starts, np.int64).tolist())
+    indices = [tuple(np.frombuffer(coordinates, np.int64)[first:end].tolist()) for first, end in spans]
+    assert list(zip(np.frombuffer(nodes, np.uint32).tolist(), indices, strict=True)) == sorted(last)
+    if len(parts) == 1:
+        assert np.frombuffer(lengths, np.int64).tolist() == [last[key] for key in sorted(last)]
+
+
+def _part(rows: list[tuple[int, list[int]]]) -> list[NDArray[np.generic]]:
+    """References without flags and locations; the length of each is its number."""
+    count, indices = len(rows), [index for _, row in rows for index in row]
+    return [
+        np.array([node for node, _ in rows], np.uint32),
+        np.cumsum([0, *(len(row) for _, row in rows)]),
+        np.array(indices, np.int64),
+        np.ones(count, np.uint8),
+        np.zeros((count, 12), np.uint8),
+        np.zeros(count, np.int64),
+        np.arange(count),
+        np.zeros(0, np.uint8),
+        np.full(count, -1, np.int32),
+        np.zeros(0, np.uint8),
+        np.zeros(1, np.int64),
+    ]
+
+
+@pytest.mark.parametrize("at", range(11))
+def test_columns_that_do_not_fit_are_not_joined(at: int) -> None:
+    whole = [bytes(column) for column in _kernel.decode_manifest(FILE)[0]][1:]
+    assert _kernel.join_references([whole]) is None
+    for broken in ([*whole[:at], whole[at] + b"\1" * 8, *whole[at + 1 :]], whole[:at]):
+        if at != 7 or len(broken) < len(whole):  # inline bytes that nothing uses
+            with pytest.raises(ValueError):
+                _kernel.join_references([whole, broken])
 
 
 def test_many_threads_may_call_at_once() -> None:

@@ -1,5 +1,10 @@
 //! Ids as text: 12 bytes as 20 characters of Crockford's base 32, highest bits first, zero bits at the end.
 
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::columns::{Bytes, wrong};
+
 pub const ID_BYTES: usize = 12;
 pub const ID_TEXT: usize = 20;
 
@@ -58,6 +63,20 @@ pub fn decode(text: &[u8]) -> Option<[u8; ID_BYTES]> {
     let number = (u128::from(high) << 40 | u128::from(low)) >> SPARE_BITS;
     id.copy_from_slice(&number.to_be_bytes()[16 - ID_BYTES..]);
     Some(id)
+}
+
+#[pyfunction]
+pub fn encode_ids(ids: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let ids = Bytes::new(ids, "ids")?;
+    match ids.as_slice().as_chunks() {
+        (ids, []) => Ok(ids.iter().map(|id| encode(id).map(char::from).iter().collect()).collect()),
+        _ => Err(wrong(format!("ids: {} bytes are not a multiple of {ID_BYTES}", ids.as_slice().len()))),
+    }
+}
+
+#[pyfunction]
+pub fn decode_id<'py>(py: Python<'py>, text: &str) -> Option<Bound<'py, PyBytes>> {
+    decode(text.as_bytes()).map(|id| PyBytes::new(py, &id))
 }
 
 #[cfg(test)]

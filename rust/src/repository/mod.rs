@@ -4,5 +4,6 @@ pub(crate) mod base32;
 pub(crate) mod manifest;
 pub(crate) mod manifest_encode;
 pub(crate) mod msgpack;
+pub(crate) mod msgpack_values;
 pub(crate) mod nodes;
 pub(crate) mod references;

@@ -284,6 +284,17 @@ pub fn put_natural(out: &mut Vec<u8>, number: u64) {
     }
 }
 
+pub fn put_integer(out: &mut Vec<u8>, number: i64) {
+    match number {
+        0.. => put_natural(out, number as u64),
+        -32..0 => out.push(number as u8),
+        -0x80..0 => out.extend_from_slice(&[0xd0, number as u8]),
+        -0x8000..0 => put(out, &[(0xd1, 1)], number as u64 & 0xffff),
+        -0x8000_0000..0 => put(out, &[(0xd2, 2)], number as u64 & 0xffff_ffff),
+        _ => put(out, &[(0xd3, 3)], number as u64),
+    }
+}
+
 /// The most bytes of a string or binary data, values of an array, entries of a map.
 pub const LONGEST: u64 = u32::MAX as u64;
 

@@ -76,11 +76,11 @@ else:
             return cls(*values)
 
         def _replace(self, /, **changes):
-            values = list(self)
+            values, places = list(self), self._places
             for field, value in changes.items():
-                if (at := self._places.get(field)) is None:
+                if field not in places:
                     raise TypeError(f"{type(self).__name__} has no field {field!r}")
-                values[at] = value
+                values[places[field]] = value
             return _new(type(self), values)
 
         def _asdict(self):

@@ -122,7 +122,7 @@ def node_manifest(
     text, text_starts = location_columns(names) if names else (_NO_TEXT, _NO_STARTS)
     return Manifest(
         NO_FLAGS,
-        _filled(count, node, np.uint32),
+        filled(count, node, np.uint32),
         np.array([0, rank]) if count == 1 else np.arange(count + 1) * rank,
         np.ascontiguousarray(coordinates).reshape(-1),
         kinds,
@@ -130,14 +130,14 @@ def node_manifest(
         offsets,
         lengths,
         np.frombuffer(memoryview(inline), np.uint8),
-        _filled(count, -1, np.int32) if locations is None else locations,
+        filled(count, -1, np.int32) if locations is None else locations,
         text,
         text_starts,
         {} if checks is None else checks,
     )
 
 
-def _filled(count: int, value: int, dtype: type[Number]) -> NDArray[Number]:
+def filled(count: int, value: int, dtype: type[Number]) -> NDArray[Number]:
     """A column of one value: np.full takes five times as long."""
     column = np.empty(count, dtype)
     column.fill(value)

@@ -280,25 +280,14 @@ class Packed(bytes):
     __slots__ = ()
 
 
+_TOO_LONG: Final = "MessagePack holds at most 2^32 - 1 items or bytes in one value"
+
+
 def checked(value: int, high: int, label: str) -> int:
     """A valid number for `label`. Raises InvalidInputError outside 0 to high."""
     if not 0 <= value <= high:
         raise InvalidInputError(f"{label} must be from 0 to {high}, found {value}")
     return value
-
-
-def _write_integer(out: bytearray, value: int) -> None:
-    """The shortest form."""
-    if -32 <= value < 0x80:
-        out.append(value & 0xFF)
-        return
-    if not _LOW <= value <= _HIGH:
-        raise InvalidInputError(
-            f"a number in MessagePack must be from -2^63 to 2^64 - 1, found {shown(value)}", hint="write it as a string"
-        )
-    step = next(n for n in range(4) if (value < 1 << (8 << n) if value >= 0 else value >= -(1 << ((8 << n) - 1))))
-    out.append((0xD0 if value < 0 else 0xCC) + step)
-    out += value.to_bytes(1 << step, "big", signed=value < 0)
 
 
 def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int, least: int) -> None:
@@ -308,22 +297,9 @@ def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int,
         return
     step = next((n for n in range(3) if length < 1 << 8 * (least << n)), 3)
     if least << step > 4:
-        raise InvalidInputError(f"MessagePack holds at most 2^32 - 1 items or bytes in one value, found {length}")
+        raise InvalidInputError(f"{_TOO_LONG}, found {length}")
     out.append(wide + step)
     out += length.to_bytes(least << step, "big")
-
-
-def _write_text(out: bytearray, text: str) -> None:
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        message = f"text in MessagePack must be Unicode without lone surrogates, found {text!r}"
-        raise InvalidInputError(message) from None
-    if len(data) < 32:  # as most are
-        out.append(0xA0 + len(data))
-    else:
-        _write_length(out, len(data), 0xA0, 32, 0xD9, 1)
-    out += data
 
 
 def write_array(out: bytearray, length: int) -> None:
@@ -339,55 +315,29 @@ def write_map(out: bytearray, length: int) -> None:
     _write_length(out, length, 0x80, 16, 0xDE, 2)
 
 
-def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None:
-    """A JSON value (floats as 64 bits, members in their order), bytes, or encoded values. Raises InvalidInputError for anything else."""
-    if isinstance(value, str):
-        _write_text(out, value)
-    elif type(value) is int and 0 <= value < 0x80:  # as most numbers are
-        out.append(value)
-    elif isinstance(value, (list, tuple)):
-        if depth == 0:
-            raise _too_deep()
-        write_array(out, len(value))
-        for child in value:
-            if type(child) is int and 0 <= child < 0x80:
-                out.append(child)
-            else:
-                write_value(out, child, depth - 1)
-    elif value is None or isinstance(value, bool):
-        out.append(0xC0 if value is None else 0xC2 + value)
-    elif isinstance(value, bytes):
-        if not isinstance(value, Packed):
-            _write_length(out, len(value), 0, 0, 0xC4, 1)
-        out += value
-    elif isinstance(value, int):
-        _write_integer(out, value)
-    elif isinstance(value, float):
-        out += struct.pack(">Bd", 0xCB, value)
-    elif isinstance(value, (dict, Mapping)):  # a dict is recognised faster
-        if depth == 0:
-            raise _too_deep()
-        write_map(out, len(value))
-        for name, child in value.items():
-            if not isinstance(name, str):
-                raise InvalidInputError(f"the name of a member must be a string, found {name!r}")
-            _write_text(out, name)
-            write_value(out, child, depth - 1)
-    else:
-        raise InvalidInputError(
-            f"a value in MessagePack must be JSON or bytes, found {value!r} of {type(value).__name__}"
-        )
-
-
-def _too_deep() -> InvalidInputError:
-    return InvalidInputError(f"a value in MessagePack must not nest deeper than {DEPTH_LIMIT} levels")
+def write_value(out: bytearray, value: object) -> None:
+    """A value, as from `pack`."""
+    out += pack(value)
 
 
 def pack(value: object, depth: int = DEPTH_LIMIT) -> Packed:
-    """One value as bytes. Raises InvalidInputError as write_value does."""
-    out = bytearray()
-    write_value(out, value, depth)
-    return Packed(out)
+    """One value as bytes: a JSON value (floats as 64 bits, members in their order), bytes, or encoded values. Raises InvalidInputError for anything else."""
+    packed = _kernel.pack_value(value, Packed, depth)
+    if isinstance(packed, bytes):
+        return Packed(packed)
+    reason, refused = packed
+    text = _REFUSED[reason].format(refused if reason != "number" else shown(refused), type(refused).__name__)
+    raise InvalidInputError(text, hint="write it as a string" if reason == "number" else None)
+
+
+_REFUSED: Final = {
+    "type": "a value in MessagePack must be JSON or bytes, found {0!r} of {1}",
+    "number": "a number in MessagePack must be from -2^63 to 2^64 - 1, found {0}",
+    "text": "text in MessagePack must be Unicode without lone surrogates, found {0!r}",
+    "name": "the name of a member must be a string, found {0!r}",
+    "depth": f"a value in MessagePack must not nest deeper than {DEPTH_LIMIT} levels",
+    "length": f"{_TOO_LONG}, found more",
+}
 
 
 def unpack(data: bytes, key: str | None = None) -> Json:

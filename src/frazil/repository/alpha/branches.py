@@ -35,6 +35,7 @@ from frazil.formats.alpha.refs import (
     check_new_name,
     emit_ref,
     folder_of,
+    folders_of,
     next_sequence,
     parse_ref,
     parse_sequence,
@@ -201,7 +202,7 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
 
 
 def _folder(files: Files, tip: Tip) -> str:
-    return tip.folder or ref_folders(files, "branch", tip.branch)[0]
+    return tip.folder or files.key(folders_of("branch", tip.branch, local=files.store.capabilities.local)[0])
 
 
 def tip_key(files: Files, tip: Tip) -> str:

@@ -52,7 +52,7 @@ class Files:
 
     cache_bytes  limit of the cached files, and of the cache of readers (`memory`); 0: no cache. The snapshot that was used last is always cached
 
-    New files are not read back. Returned values share no memory with arguments. Values that are returned are shared and must not be changed.
+    New files are not read back. Values that are returned, or were written, are shared and must not be changed.
     Safe to use from many threads, and after a fork; pickles with an empty cache. Raises InvalidInputError for an invalid prefix, and for a negative limit."""
 
     __slots__ = ("_digests", "_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")

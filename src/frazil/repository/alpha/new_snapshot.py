@@ -230,10 +230,10 @@ def _lists_of(nodes: Nodes, base: SnapshotFile) -> tuple[tuple[FileInfo, ...], t
 def _final_node(
     node: NodeSnapshot, ids: Mapping[int, int], lists: Mapping[str, tuple[ManifestReference, ...]]
 ) -> NodeSnapshot:
-    node = node._replace(id=ids.get(node.id, node.id))
-    if node.path in lists and node.array is not None:
-        node = node._replace(array=node.array._replace(manifests=lists[node.path]))
-    return node
+    array = node.array
+    if array is not None and node.path in lists:
+        array = array._replace(manifests=lists[node.path])
+    return node._replace(id=ids.get(node.id, node.id), array=array)
 
 
 def _separate_attributes(

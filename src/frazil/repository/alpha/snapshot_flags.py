@@ -52,7 +52,7 @@ def with_flag(flags: Mapping[str, bytes], following: int) -> dict[str, bytes]:
 
 def has_own_manifests(snapshot: SnapshotFile) -> bool:
     """Whether a commit of Frazil gave every array of a compatible repository its own manifests (shared_manifests.py)."""
-    return snapshot.flags.get(_OWN_MANIFESTS) == pack(encode_id(snapshot.metadata.id))
+    return _names_itself(snapshot, _OWN_MANIFESTS)
 
 
 def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
@@ -78,12 +78,17 @@ def with_file_digests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[st
 
 def has_file_digests(snapshot: SnapshotFile) -> bool:
     """Whether the ids of all manifests and attribute files that the snapshot and its ancestors list end in digests."""
-    return has_digest(snapshot) or snapshot.flags.get(_ONLY_FILES) == pack(encode_id(snapshot.metadata.id))
+    return has_digest(snapshot) or _names_itself(snapshot, _ONLY_FILES)
 
 
 def has_digest(snapshot: SnapshotFile) -> bool:
     """The same, and whether the snapshot was written with a digest of its own."""
-    return snapshot.flags.get(_FILE_DIGESTS) == pack(encode_id(snapshot.metadata.id))
+    return _names_itself(snapshot, _FILE_DIGESTS)
+
+
+def _names_itself(snapshot: SnapshotFile, flag: str) -> bool:
+    """Whether a flag has the id of its snapshot."""
+    return flag in snapshot.flags and snapshot.flags[flag] == pack(encode_id(snapshot.metadata.id))
 
 
 # --- the metadata of a commit -----------------------------------------------------------------------------------------------------------

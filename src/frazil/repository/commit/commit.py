@@ -93,7 +93,7 @@ def attempt_commit(
         finally:
             if not durable:  # if the attempt fails, the session keeps its chunk files
                 branches.note_unsynced(files.key(f"chunks/{text}") for ids in packs[count:] for text in encode_ids(ids))
-        commit = files.encode_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
+        commit = files.encode_commit(_new_commit(transaction, message, properties, reusable or {}))
         intent = Intent(commit.id, tip, transaction.state, commit.files)
         # recorded before a request is sent that may commit it
         transaction.written.intents = (*transaction.written.intents, intent)
@@ -191,7 +191,9 @@ def _unknown(transaction: Transaction, intent: Intent) -> CommitUnknownError:
 # --- the new commit -------------------------------------------------------------------------------------------------------------------
 
 
-def _new_commit(transaction: Transaction, message: str, properties: Mapping[str, Json]) -> NewCommit:
+def _new_commit(
+    transaction: Transaction, message: str, properties: Mapping[str, Json], reusable: Mapping[str, Buffer]
+) -> NewCommit:
     """The changes of a session, in the form that the format takes."""
     changes, base = transaction.changes, transaction.base
     new = 0
@@ -208,7 +210,7 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
     removed_arrays = [node.array for node in removed if isinstance(node, NodeSnapshot) and node.array is not None]
     unlisted = frozenset([manifest.id for array in removed_arrays for manifest in array.manifests])
     began, limit = transaction.started_at, transaction.options.attribute_limit
-    return NewCommit(transaction.base_id, base, nodes, arrays, unlisted, message, properties, began, limit)
+    return NewCommit(transaction.base_id, base, nodes, arrays, unlisted, message, properties, began, limit, reusable)
 
 
 def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> ArrayPlacement:

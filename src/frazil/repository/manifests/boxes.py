@@ -73,17 +73,20 @@ class Extents(Record):
     @property
     def capacity(self) -> int:
         """The number of chunks that fit in the box."""
-        return prod([high - low + 1 for low, high in zip(self.first, self.last, strict=True)])
+        return _capacity(self.first, self.last)
 
     def around(self, other: Extents) -> Extents:
         """The smallest box around both. Its count is the sum of theirs, but at most the number of places."""
         first, last = tuple(map(min, self.first, other.first)), tuple(map(max, self.last, other.last))
-        box = Extents(first, last, self.count + other.count)
-        return box._replace(count=min(box.count, box.capacity))
+        return Extents(first, last, min(self.count + other.count, _capacity(first, last)))
 
     def listed(self) -> tuple[VectorTuple, VectorTuple, VectorTuple]:
         """The form in a snapshot."""
         return self.first, self.last, (self.count,)
+
+
+def _capacity(first: VectorTuple, last: VectorTuple) -> int:
+    return prod([high - low + 1 for low, high in zip(first, last, strict=True)])
 
 
 def extents_of(coordinates: Columns) -> Extents:

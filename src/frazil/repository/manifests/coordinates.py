@@ -59,8 +59,10 @@ class ChunkKeys:
         """The keys of int64[n, d] coordinates, which must fit."""
         if sum(self._bits) > _KEY_BITS:
             return np.ascontiguousarray(coordinates, ">i8").view(f"S{8 * len(self._bits)}").reshape(-1)
-        keys = np.zeros(len(coordinates), np.int64)
-        for axis, bits in enumerate(self._bits):
+        if not self._bits:
+            return np.zeros(len(coordinates), np.int64)
+        keys = coordinates[:, 0].copy()
+        for axis, bits in enumerate(self._bits[1:], 1):
             keys = keys << bits | coordinates[:, axis]
         return keys
 

@@ -125,11 +125,10 @@ def _slice(piece: Manifest, first: int, last: int) -> Manifest:
 def trimmed(piece: Manifest) -> Manifest:
     """The same without inline bytes, locations and checks that no row uses; itself if there are none."""
     if piece.inline.size:
-        inline = (piece.kinds == INLINE).nonzero()[0]
-        lengths = piece.lengths[inline]
-        if int(lengths.sum()) < piece.inline.size:
+        inline = piece.kinds == INLINE
+        if piece.lengths.dot(inline) < piece.inline.size:
             offsets = piece.offsets.copy()
-            data, starts = _gather(piece.inline, piece.offsets[inline], lengths)
+            data, starts = _gather(piece.inline, offsets[inline], piece.lengths[inline])
             offsets[inline] = starts[:-1]
             piece = piece._replace(inline=data, offsets=offsets)
     if piece.location_starts.size > 1:

@@ -329,6 +329,8 @@ def _fetch_one(store: Store, located: Located, spans: Columns, expect: Versions 
 
 def _value_lengths(pieces: Pieces) -> Columns:
     """Bytes of each value."""
+    if len(pieces.rows) == len(pieces.offsets) - 1 == 1:
+        return pieces.rows[:, 2]
     bounds = offsets_of(pieces.rows[:, 2])[pieces.offsets]
     lengths: Columns = bounds[1:] - bounds[:-1]
     return lengths

@@ -16,7 +16,7 @@ from frazil import _kernel
 from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES
-from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets, filled
 from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.transfer.content import read_error
 from frazil.stores.transfer.large_buffers import empty_buffer
@@ -182,14 +182,15 @@ class ChangedReferences:
 
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates. Returns the numbers of their rows."""
-        added, first = len(rows.coordinates), self.count
-        if first:
+        added = len(rows.coordinates)
+        if self.count:
             self._reserve(added)
-            self._columns.fill(first, rows)
-            self._counts[first : first + added] = _forks[0]
+            self._columns.fill(self.count, rows)
+            self._counts[self.count : self.count + added] = _forks[0]
         else:  # most sessions write once to an array
-            self._columns, self._counts = (Rows._make([column.copy() for column in rows]), np.full(added, _forks[0], np.int64))
-        self.count += added
+            self._columns = Rows._make([column.copy() for column in rows])
+            self._counts = filled(added, _forks[0], np.int64)
+        first, self.count = self.count, self.count + added
         numbers = np.arange(first, self.count) if added != 1 else np.array([first])
         if added:
             if self._keys.widen(rows.coordinates):  # wider keys keep the order, which is by coordinates
