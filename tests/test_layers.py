@@ -20,6 +20,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.api.destinations",
         "frazil.api.node_locations",
         "frazil.array.creation.modes",
+        "frazil.array.hierarchy.root",
     ),
     "needed to create nodes, not to read them": (
         "frazil.array.creation.array_creation",
@@ -29,6 +30,11 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.hierarchy.repository_locations",
         "frazil.stores.local.case_folding",
         "frazil.stores.location_overlap",
+    ),
+    "needed to read or write several chunks at once": (
+        "frazil.array.io.read",
+        "frazil.array.io.write",
+        "frazil.indexing.box",
     ),
     "for repositories; arrays in plain stores do not need it": (
         "frazil.api.references",
@@ -50,6 +56,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.shards.shard_append",
         "frazil.stores.operations.partial_access",
         "frazil.stores.transfer.append",
+        "frazil.indexing.points",
         "frazil.stores.wrappers",
     ),
     "for notebooks": (
@@ -121,10 +128,12 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
             f"frazil.codecs.bytes_to_bytes.{name}"
             for name in (
                 "base64",
+                "blosc",
                 "checksums",
                 "compressors",
                 "conditional",
                 "gdeflate",
+                "gzip",
                 "on_bytes",
                 "shuffle",
             )

@@ -79,6 +79,7 @@ from itertools import starmap
 import numpy as np
 from frazil import _kernel
 import frazil
+import frazil.array.io.write  # which is imported late, and imports what reads
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 array = frazil.open_array(sys.argv[1], mode="r+", runtime=frazil.Runtime(threads=1))  # so that a call takes long

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from frazil._kernel import skip_values
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.msgpack import DEPTH_LIMIT, Reader, pack, unpack, write_array, write_map
+from frazil.formats.msgpack import DEPTH_LIMIT, Reader, pack, unpack, write_map
 from tests.formats import strategies
 from tests.formats.encoding import Raw, Single, Wide, decoded, encoded
 
@@ -143,13 +143,15 @@ def test_invalid_values_are_not_written(value: object) -> None:
         pack(value)
 
 
-@pytest.mark.parametrize("write", [write_array, write_map])
-def test_more_than_32_bits_of_items_are_refused(write) -> None:
+def test_more_than_32_bits_of_items_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="items or bytes"):
-        write(bytearray(), 2**32)
+        write_map(bytearray(), 2**32)
     out = bytearray()
-    write(out, 2**32 - 1)
+    write_map(out, 2**32 - 1)
     assert bytes(out[1:]) == b"\xff" * 4
+    for length in SIZES:
+        write_map(head := bytearray(), length)
+        assert encoded(dict.fromkeys(map(str, range(length)))).startswith(head)
 
 
 def test_of_a_key_that_comes_twice_the_last_counts() -> None:

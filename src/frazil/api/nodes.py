@@ -10,7 +10,6 @@ from frazil.array.arguments import DEFAULT_FILL
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
-from frazil.array.hierarchy.root import for_creation, locate
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
-    from frazil.array.hierarchy import consolidated
+    from frazil.array.hierarchy import consolidated, root
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
@@ -33,6 +32,7 @@ else:
     modes = LateModule("frazil.array.creation.modes")
     node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
+    root = LateModule("frazil.array.hierarchy.root")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 Made = TypeVar("Made", Array, Group)
@@ -434,7 +434,7 @@ def _locate(
     node_location: NodeLocation, path: str | None, zarr_format: int | str | None, *, to_create: bool = False
 ) -> tuple[NodeLocation, Metadata | None]:
     """As locate; a repository without a node at its root counts as having a group there."""
-    node_location, node = locate(node_location, "" if path is None else path, zarr_format, to_create=to_create)
+    node_location, node = root.locate(node_location, "" if path is None else path, zarr_format, to_create=to_create)
     if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
     return node_location, node
@@ -444,7 +444,7 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does. create_group finds all other
     existing nodes."""
     try:
-        existing, node = locate(node_location, "" if path is None else path, to_create=True)
+        existing, node = root.locate(node_location, "" if path is None else path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
@@ -489,7 +489,7 @@ def _for_creation(
 ) -> tuple[NodeLocation, str | None]:
     """The location of a new node, and the prefix of a hierarchy that it replaces, as from for_creation; with the guard of all destinations."""
     path = "" if path is None else path
-    target, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+    target, replaces = root.for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{target.path}/" if target.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array itself checks whether a node exists there

@@ -19,9 +19,7 @@ from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
 from frazil.array.interface.indexer import Indexer, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
-from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
-from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
@@ -39,9 +37,7 @@ from frazil.errors import (
     one_line,
 )
 from frazil.indexing import (
-    BoxPlan,
     BoxSelection,
-    PointPlan,
     PointSelection,
     SingleChunk,
     basic,
@@ -56,12 +52,15 @@ from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
     from frazil.array import info as _info
-    from frazil.array.io import chunk_count
+    from frazil.array.io import chunk_count, read, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
     from frazil.base import threads
+    from frazil.indexing import BoxPlan, PointPlan
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
+    read = LateModule("frazil.array.io.read")
+    write = LateModule("frazil.array.io.write")
     chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
     rectilinear = LateModule("frazil.array.shape.rectilinear")
@@ -268,14 +267,14 @@ class Array(ZarrArray):
         return self._named(normalise, selection, self._shape)
 
     def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
-        values = self._named(read_selection, self._access, self._plans, selection, self.dtype, out)
+        values = self._named(read.read_selection, self._access, self._plans, selection, self.dtype, out)
         return values[()] if scalar and not values.shape else values
 
     def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
         """One plan, or one for each shape of chunks."""
         if self._single is None:
             return rectilinear.shaped_plans(access, self._location, self._metadata, selection)
-        return ((access, plan_of(selection, self._inner_chunk, self._compiled.counts)),)
+        return ((access, read.plan_of(selection, self._inner_chunk, self._compiled.counts)),)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -321,7 +320,7 @@ class Array(ZarrArray):
         with access.storage.whole_change():
             confirm = access.document.confirm_for(selection)
             for shaped, plan in self._plans(selection, access):
-                self._run_change(partial(write, shaped, plan, values, confirm))
+                self._run_change(partial(write.write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -436,7 +435,7 @@ class Array(ZarrArray):
             confirm = self._access.document.confirm_for(basic(selection, lengths))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._run_change(partial(write, shaped, plan, elements, confirm, confirmed=True))
+                self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=True))
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.

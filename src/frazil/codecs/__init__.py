@@ -11,9 +11,7 @@ from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.builtin_codecs import LATE, PICKLE
-from frazil.codecs.bytes_to_bytes.blosc import Blosc
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.bytes_to_bytes.gzip import Gzip
 from frazil.codecs.bytes_to_bytes.zstd import Zstd
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -33,10 +31,12 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_bytes.pcodec import Pcodec
     from frazil.codecs.array_to_bytes.zfp import Zfp
     from frazil.codecs.bytes_to_bytes.base64 import Base64
+    from frazil.codecs.bytes_to_bytes.blosc import Blosc
     from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
     from frazil.codecs.bytes_to_bytes.compressors import Bz2, Lz4, Lzma, Zlib
     from frazil.codecs.bytes_to_bytes.conditional import Conditional
     from frazil.codecs.bytes_to_bytes.gdeflate import Gdeflate
+    from frazil.codecs.bytes_to_bytes.gzip import Gzip
     from frazil.codecs.bytes_to_bytes.on_bytes import OnBytes
     from frazil.codecs.bytes_to_bytes.shuffle import Shuffle
     from frazil.codecs.zarr_names import (

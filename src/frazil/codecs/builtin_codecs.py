@@ -1,4 +1,4 @@
-"""The codecs of the default registry. Those of the final Zarr v3 are imported at once; those of old data when a document names one."""
+"""The codecs of the default registry. Those of new arrays are imported at once; the others when a document names one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from frazil.base.record import Record
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.bytes_to_bytes.blosc import Blosc, NumcodecsBlosc
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.bytes_to_bytes.gzip import Gzip, NumcodecsGzip
 from frazil.codecs.bytes_to_bytes.zstd import NumcodecsZstd, Zstd
 from frazil.codecs.codec import Codec
 
@@ -26,11 +24,12 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(imported(self.module), self.name))
 
 
-LOADED: Final[tuple[type[Codec], ...]] = (
-    *(Bytes, Transpose, Gzip, Zstd, Blosc, Crc32c, ShardingIndexed),
-    *(NumcodecsBlosc, NumcodecsGzip, NumcodecsZstd),
-)
+LOADED: Final[tuple[type[Codec], ...]] = (*(Bytes, Transpose, Zstd, Crc32c, ShardingIndexed, NumcodecsZstd),)
 LATE: Final[dict[str, LateCodec]] = {
+    "gzip": LateCodec("frazil.codecs.bytes_to_bytes.gzip", "Gzip"),
+    "blosc": LateCodec("frazil.codecs.bytes_to_bytes.blosc", "Blosc"),
+    "numcodecs.gzip": LateCodec("frazil.codecs.bytes_to_bytes.gzip", "NumcodecsGzip"),
+    "numcodecs.blosc": LateCodec("frazil.codecs.bytes_to_bytes.blosc", "NumcodecsBlosc"),
     "reshape": LateCodec("frazil.codecs.array_to_array.reshape", "Reshape"),
     "zarrs.squeeze": LateCodec("frazil.codecs.array_to_array.reshape", "Squeeze"),
     "zarrs.morton": LateCodec("frazil.codecs.array_to_array.morton", "Morton"),

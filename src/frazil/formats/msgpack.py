@@ -275,11 +275,12 @@ _LATER_FORMATS: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other la
 
 
 class Packed(bytes):
-    """Encoded values: write_value writes them unchanged."""
+    """Encoded values: pack writes them unchanged."""
 
     __slots__ = ()
 
 
+HEADS_OF_ARRAYS: Final = [bytes([0x90 + length]) for length in range(16)]  # by length; the items follow
 _TOO_LONG: Final = "MessagePack holds at most 2^32 - 1 items or bytes in one value"
 
 
@@ -290,38 +291,21 @@ def checked(value: int, high: int, label: str) -> int:
     return value
 
 
-def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int, least: int) -> None:
-    """The head of a value. fixed: of the short form, for lengths below `most`; wide: of the other forms, whose length has at least `least` bytes"""
-    if length < most:
-        out.append(fixed + length)
-        return
-    step = next((n for n in range(3) if length < 1 << 8 * (least << n)), 3)
-    if least << step > 4:
-        raise InvalidInputError(f"{_TOO_LONG}, found {length}")
-    out.append(wide + step)
-    out += length.to_bytes(least << step, "big")
-
-
-def write_array(out: bytearray, length: int) -> None:
-    """The head of an array. Its items are written after it."""
-    if length < 16:  # as most have
-        out.append(0x90 + length)
-    else:
-        _write_length(out, length, 0x90, 16, 0xDC, 2)
-
-
 def write_map(out: bytearray, length: int) -> None:
     """The head of a map. Its keys and values are written after it."""
-    _write_length(out, length, 0x80, 16, 0xDE, 2)
-
-
-def write_value(out: bytearray, value: object) -> None:
-    """A value, as from `pack`."""
-    out += pack(value)
+    if length < 16:
+        out.append(0x80 + length)
+    elif length < 2**16:
+        out += b"\xde" + length.to_bytes(2, "big")
+    elif length < 2**32:
+        out += b"\xdf" + length.to_bytes(4, "big")
+    else:
+        raise InvalidInputError(f"{_TOO_LONG}, found {length}")
 
 
 def pack(value: object, depth: int = DEPTH_LIMIT) -> Packed:
-    """One value as bytes: a JSON value (floats as 64 bits, members in their order), bytes, or encoded values. Raises InvalidInputError for anything else."""
+    """One value as bytes: a JSON value (floats as 64 bits, members in their order), bytes, or encoded values. Raises InvalidInputError for anything else, and
+    for more levels than `depth`."""
     packed = _kernel.pack_value(value, Packed, depth)
     if isinstance(packed, bytes):
         return Packed(packed)

@@ -3,8 +3,9 @@
 selection.py normalises selections; box.py (with axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk. Not here: the
 execution of plans (array/io/)."""
 
-from frazil.indexing.box import BoxBatch, BoxChunks, BoxPlan, box_plan
-from frazil.indexing.points import PointBatch, PointChunks, PointPlan, point_plan
+from typing import TYPE_CHECKING
+
+from frazil.base.late import late_names
 from frazil.indexing.selection import (
     AxisSelection,
     BoxSelection,
@@ -15,6 +16,10 @@ from frazil.indexing.selection import (
     vectorised,
 )
 from frazil.indexing.single_chunk import SingleChunk, single_chunk
+
+if TYPE_CHECKING:
+    from frazil.indexing.box import BoxBatch, BoxChunks, BoxPlan, box_plan
+    from frazil.indexing.points import PointBatch, PointChunks, PointPlan, point_plan
 
 __all__ = [
     "AxisSelection",
@@ -35,3 +40,11 @@ __all__ = [
     "single_chunk",
     "vectorised",
 ]
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            **dict.fromkeys(("BoxBatch", "BoxChunks", "BoxPlan", "box_plan"), "frazil.indexing.box"),
+            **dict.fromkeys(("PointBatch", "PointChunks", "PointPlan", "point_plan"), "frazil.indexing.points"),
+        },
+    )

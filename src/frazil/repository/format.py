@@ -163,7 +163,9 @@ class NewCommit(Record):
     base_parent: ObjectId | None = None
 
 
-NewFiles: TypeAlias = "Sequence[tuple[str, Buffer, Snapshot | Manifest]]"  # name, bytes, and the content as reading the file returns it
+NewFiles: TypeAlias = (
+    "Sequence[tuple[str, Buffer, Snapshot | Manifest]]"  # name, bytes, and the content as reading the file returns it
+)
 
 
 class EncodedCommit(Record):

@@ -27,7 +27,6 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
 from frazil.metadata.v3.layout import V3
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
@@ -35,6 +34,7 @@ from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy import hidden_nodes
+    from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
 else:
     hidden_nodes = LateModule("frazil.array.hierarchy.hidden_nodes")
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from frazil.array.hierarchy.nodes import NodeLocation, no_transformers
-from frazil.array.hierarchy.root import as_store
 from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
 from frazil.metadata.extension_guard import CheckedKeys, ExtensionCall
@@ -23,9 +22,11 @@ from frazil.stores.array_storage.chunk_storage import ChunkStorage, plain_chunks
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from frazil.array.hierarchy import root
     from frazil.metadata.draft import transformers
     from frazil.stores.transformer import sharding_store
 else:
+    root = LateModule("frazil.array.hierarchy.root")
     transformers = LateModule("frazil.metadata.draft.transformers")
     sharding_store = LateModule("frazil.stores.transformer.sharding_store")
 
@@ -56,11 +57,13 @@ def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
         else:
             transformer = cast("Callable[[Extension, Store], object]", location.registry.transformer(entry, path))
             with ExtensionCall("storage transformer", entry.name, path):
-                store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", location, path)
+                store = root.as_store(
+                    transformer(entry, store), f"the storage transformer {entry.name}", location, path
+                )
     for i, added in reversed(list(enumerate(location.transformers))):
         transform = cast("Callable[[Store], object]", added)
         with ExtensionCall("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
-            store = as_store(transform(store), "a storage transformer", location, f"added[{i}]")
+            store = root.as_store(transform(store), "a storage transformer", location, f"added[{i}]")
     return store
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from frazil.array.handle import Handle
 from frazil.array.interface.indexer import Indexer
-from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_grid_of, chunk_lengths
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
+    from frazil.array.io import read
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.v2 import documents as v2_documents
 else:
@@ -33,6 +33,7 @@ else:
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
+    read = LateModule("frazil.array.io.read")
     v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Fields: TypeAlias = str | Sequence[str] | None
@@ -294,7 +295,7 @@ def _get(
     if out is None:
         return found
     values = np.asarray(found)
-    check_out(out, values.shape, values.dtype, array.path or "/")
+    read.check_out(out, values.shape, values.dtype, array.path or "/")
     out[...] = values
     return out
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure, shard_replaced
+from frazil.array.access import Access, failure, result_memory, shard_replaced
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
@@ -48,16 +48,18 @@ from frazil.base.retry import READS, attempts, when_files_are_free
 from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.indexing import BoxPlan, BoxSelection, PointSelection, box_plan
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
     from frazil.array.io import selection_parts
     from frazil.base import threads
+    from frazil.indexing import PointPlan, points
     from frazil.metadata.types.heap import Heap
 else:
     selection_parts = LateModule("frazil.array.io.selection_parts")
+    points = LateModule("frazil.indexing.points")
     threads = LateModule("frazil.base.threads")
 
 
@@ -95,10 +97,8 @@ class Found(Record):
 
 FoundRows: TypeAlias = tuple[list[Found], Columns, list[int]]  # existing shards; rows of missing, and of changed ones
 _NO_ROWS: Columns = np.empty(0, np.int64)
-# From here on malloc takes fresh pages of the system, one page fault each; from 4 MiB on NumPy asks for huge pages, which need few.
-_FRESH_PAGES = range(128 * 1024, 4 * 1024 * 1024)
 
-Plans: TypeAlias = Callable[[BoxSelection | PointSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
+Plans: TypeAlias = "Callable[[BoxSelection | PointSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]"
 
 
 def plan_of(
@@ -107,7 +107,7 @@ def plan_of(
     """The plan for chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
     if isinstance(selection, BoxSelection):
         return box_plan(selection, inner_chunk, counts)
-    return point_plan(selection, inner_chunk, counts)
+    return points.point_plan(selection, inner_chunk, counts)
 
 
 def read_selection(
@@ -173,14 +173,6 @@ def _read_elements(access: Access, plans: Plans, selection: BoxSelection | Point
     assert heap is not None, "with_heap"
     _read_to(bound, plans, selection, elements)
     return elements, heap
-
-
-def result_memory(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Values:
-    """np.empty(shape, dtype), with its pages: a read of a megabyte is a sixth faster. Raises ValueError and MemoryError as NumPy does."""
-    values = np.empty(shape, dtype)
-    if values.nbytes in _FRESH_PAGES and not dtype.hasobject:
-        _kernel.populate(values.reshape(-1).view(np.uint8))  # some data types have no buffers
-    return values
 
 
 def _empty(

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 from operator import floordiv
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, failure
+from frazil.array.access import Access, failure, result_memory
 from frazil.array.hierarchy.stored_document import Confirmation
-from frazil.array.io.read import result_memory
-from frazil.array.io.write import whole_versions
 from frazil.base.arrays import Columns, Values
+from frazil.base.late import LateModule
 from frazil.indexing import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
@@ -34,6 +33,11 @@ from frazil.stores.values import (
     Sources,
     Version,
 )
+
+if TYPE_CHECKING:
+    from frazil.array.io import write
+else:
+    write = LateModule("frazil.array.io.write")
 
 _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
@@ -186,7 +190,9 @@ def _replace_single(
     if whole and any(
         at == length // extent for at, extent, length in zip(chunk, inner_chunk.shape, lengths, strict=True)
     ):
-        versions = whole_versions(access, storage.locate_one(chunk), lengths)  # chunk reaches beyond the array's end
+        versions = write.whole_versions(
+            access, storage.locate_one(chunk), lengths
+        )  # chunk reaches beyond the array's end
         whole, expect = versions is not None, versions or expect
     if not whole:
         fetched = storage.fetch(storage.locate_one(chunk), WHOLE)

@@ -5,7 +5,7 @@ Contains the work of one call on bytes in memory. compilation.py compiles a chai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from frazil.base.arrays import Columns, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.codec import Array
 from frazil.codecs.sharding.shard import Level
-from frazil.indexing import BoxChunks, PointChunks
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+    from frazil.indexing import BoxChunks, PointChunks
     from frazil.metadata.types.heap import Heap
 
-Chunks = BoxChunks | PointChunks
+Chunks: TypeAlias = "BoxChunks | PointChunks"
 Old = tuple[
     "_kernel.Files | None", "Sequence[Buffer]", Columns
 ]  # chunks that are kept in part: files, buffers, one row for each chunk

@@ -49,4 +49,3 @@ def encode_manifest(manifest: Manifest) -> _kernel.Segment:
         return _kernel.encode_manifest(columns)
     except ValueError as error:
         raise InvalidInputError(f"a manifest cannot be written: {error}") from error
-

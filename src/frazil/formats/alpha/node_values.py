@@ -10,7 +10,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
-from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, checked, pack
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
 _U32: Final = 2**32 - 1
@@ -133,52 +133,33 @@ def write_entry(out: bytearray, node: NodeSnapshot, metadata: Packed | None = No
     if (reason := path_mistake(node.path)) is not None:
         raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
     try:
-        write_value(out, node.path)
-        write_array(out, len(_NODE))
-        write_value(out, checked(node.id, _U32, "the id of a node"))
-        write_value(out, node.path)
-        _write_attributes(out, node.attributes)
-        _write_data(out, node.array, metadata)
+        fields = checked(node.id, _U32, "the id of a node"), node.path, _attributes(node), _data(node.array, metadata)
+        out += pack(node.path)
+        out += pack(fields, DEPTH_LIMIT + 2)  # the fields, and a variant, above the attributes
     except InvalidInputError as error:
         raise InvalidInputError(f"{error.message} (of the node {node.path!r})", path=node.path) from None
 
 
-def _write_attributes(out: bytearray, attributes: Mapping[str, Json] | AttributesReference | None) -> None:
-    if attributes is None:
-        out += _NIL
-    elif isinstance(attributes, AttributesReference):
-        location = checked(attributes.location, _U32, "the location of attributes")
-        write_value(out, {"Ref": (encode_id(attributes.id), location)})
-    else:
-        out += _INLINE
-        write_value(out, attributes)
+def _attributes(node: NodeSnapshot) -> object:
+    attributes = node.attributes
+    if isinstance(attributes, AttributesReference):
+        return {"Ref": (encode_id(attributes.id), checked(attributes.location, _U32, "the location of attributes"))}
+    return None if attributes is None else {"Inline": attributes}
 
 
-def _write_data(out: bytearray, array: ArrayData | None, metadata: Packed | None) -> None:
+def _data(array: ArrayData | None, metadata: Packed | None) -> object:
     if array is None:
-        out += _GROUP
-        return
-    out += _ARRAY
-    write_array(out, 2)
+        return "Group"
     if metadata is None:
         assert isinstance(array.metadata, ZarrArrayMetadata)
         metadata = pack_metadata(array.metadata)
-    out += metadata
-    write_array(out, len(array.manifests))
-    for reference in array.manifests:
-        out += _packed_reference(reference)
+    return {"Array": (metadata, [_packed_reference(reference) for reference in array.manifests])}
 
 
 @lru_cache(_CACHE_SIZE)
-def _packed_reference(reference: ManifestReference) -> bytes:
+def _packed_reference(reference: ManifestReference) -> Packed:
     """Cached, as most references of an array are those of its last snapshot."""
     for row in reference.extents:
         if row and (min(row) < 0 or max(row) > _U32):
             raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
     return pack((encode_id(reference.id), reference.extents))
-
-
-_NIL: Final = pack(None)
-_GROUP: Final = pack("Group")
-_ARRAY: Final = b"\x81" + pack("Array")  # a map of one entry
-_INLINE: Final = b"\x81" + pack("Inline")

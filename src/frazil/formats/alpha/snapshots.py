@@ -15,7 +15,7 @@ from frazil.formats.alpha.node_values import read_id
 from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
 from frazil.formats.ids import CRC_BYTES, ObjectId, encode_id
 from frazil.formats.json_values import Json
-from frazil.formats.msgpack import RESTORE, Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.msgpack import DEPTH_LIMIT, HEADS_OF_ARRAYS, RESTORE, Fields, Packed, Reader, checked, pack
 from frazil.formats.nodes import Nodes
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
@@ -146,7 +146,7 @@ _FIELDS: Final[Fields] = {
 
 
 def encode_and_index(
-    snapshot: SnapshotFile, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
+    snapshot: SnapshotFile, key: str | None = None, infos: dict[SnapshotInfo, Packed] | None = None
 ) -> tuple[bytes, SnapshotFile]:
     """The bytes of a snapshot file, and the snapshot as decoding them would return it: the next write copies its nodes. Raises InvalidInputError for what the
     format cannot hold.
@@ -155,28 +155,28 @@ def encode_and_index(
     A DIGEST_FLAG of NO_DIGEST gets its value here."""
     total = checked(snapshot.total_parents, _U32, "the number of ancestors")
     count = len(snapshot.history) & _U16  # the library of that time lets it wrap around, too
-    head = bytearray()
-    for files in (snapshot.manifest_files, snapshot.attribute_files):
-        write_array(head, len(files))
-        for file in files:
-            head += _packed_file(file)
-    write_value(head, total)
-    write_value(head, count)
-    write_array(head, len(snapshot.history))
     packed = {} if infos is None else infos
-    for info in (*snapshot.history, snapshot.metadata):
-        head += packed.get(info) or _packed_info(info, packed)
-    write_value(head, emit_time(snapshot.started_at))
-    write_value(head, snapshot.properties)
-    nodes, start = encode_nodes(snapshot.nodes), bytearray()
+    metadata, *history = [
+        packed.get(info) or _packed_info(info, packed) for info in (snapshot.metadata, *snapshot.history)
+    ]
+    head = _pack_fields(
+        [_packed_file(file) for file in snapshot.manifest_files],
+        [_packed_file(file) for file in snapshot.attribute_files],
+        total, count, history, metadata, emit_time(snapshot.started_at), snapshot.properties,
+    )  # fmt: skip
+    nodes = encode_nodes(snapshot.nodes)
     if snapshot.flags.get(DIGEST_FLAG) == NO_DIGEST:
         digest = _packed_digest(snapshot, head, nodes)
         snapshot = snapshot._replace(flags={**snapshot.flags, DIGEST_FLAG: digest})
-    write_array(start, len(_FIELDS))
-    write_value(start, FORMAT_VERSION)
-    write_value(start, {name: Packed(value) for name, value in snapshot.flags.items()})
+    flags = {name: Packed(value) for name, value in snapshot.flags.items()}
+    start = HEADS_OF_ARRAYS[len(_FIELDS)] + _pack_fields(FORMAT_VERSION, flags)
     data = b"".join((start, head, nodes))
     return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(start) + len(head), key))
+
+
+def _pack_fields(*values: object) -> bytes:
+    """Some fields of a struct, one after the other."""
+    return pack(values, DEPTH_LIMIT + 1)[1:]  # without the head of an array
 
 
 def names_own_digest(snapshot: SnapshotFile) -> bool:
@@ -202,12 +202,12 @@ def _packed_digest(snapshot: SnapshotFile, *parts: Buffer) -> bytes:
 
 
 @lru_cache(_MOST_FILES)
-def _packed_file(file: FileInfo) -> bytes:
+def _packed_file(file: FileInfo) -> Packed:
     """Cached, as most files of a snapshot are those of the last one."""
     return pack((encode_id(file.id), checked(file.version, _U16, "the format version of a file")))
 
 
-def _packed_info(info: SnapshotInfo, packed: dict[SnapshotInfo, bytes]) -> bytes:
+def _packed_info(info: SnapshotInfo, packed: dict[SnapshotInfo, Packed]) -> Packed:
     data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
     if len(data) <= _SMALL_INFO:
         if len(packed) >= _MOST_INFOS:

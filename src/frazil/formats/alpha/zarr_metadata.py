@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.base.record import Record
 from frazil.formats.json_values import Json
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack, write_array, write_value
+from frazil.formats.msgpack import DEPTH_LIMIT, HEADS_OF_ARRAYS, Fields, Packed, Reader, pack
 
 FillValue: TypeAlias = bool | int | str | bytes
 
@@ -197,10 +197,7 @@ def pack_metadata(metadata: ZarrArrayMetadata) -> Packed:
 
 def packed_shape(metadata: ZarrArrayMetadata) -> bytes:
     """The output of pack_metadata up to the end of the shape."""
-    head = bytearray()
-    write_array(head, len(_FIELDS))
-    write_value(head, metadata.shape)
-    return bytes(head)
+    return HEADS_OF_ARRAYS[len(_FIELDS)] + pack(metadata.shape)
 
 
 def _packed_fill(kind: _Type, value: FillValue) -> object:

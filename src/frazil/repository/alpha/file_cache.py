@@ -15,7 +15,7 @@ from frazil.formats.alpha.refs import REFS, attributes_key, branch_key, manifest
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, freeze, nbytes_of
-from frazil.formats.msgpack import RESTORE
+from frazil.formats.msgpack import RESTORE, Packed
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
 from frazil.repository.alpha.reference_files import read_reference
@@ -71,7 +71,7 @@ class Files:
         # whether the file of alpha_library.py exists; None: unknown
         self.keeps_library_out: bool | None = None
         self.first: ObjectId | None = None  # the first snapshot of the repository, if known (history.py)
-        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, shared by their descendants
+        self._infos: dict[SnapshotInfo, Packed] = {}  # of ancestors, shared by their descendants
         self._digests: FileDigests | None = None  # compares the files that are read with their digests
 
     def __repr__(self) -> str:
