@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ALPHABET, decode_id, encode_id, encode_ids, new_id
 from tests.formats import strategies
@@ -66,6 +68,8 @@ def test_invalid_ids_are_refused(text: str) -> None:
 def test_ids_have_12_bytes(size: int) -> None:
     with pytest.raises(InvalidInputError, match="12 bytes"):
         encode_id(bytes(size))
+    with pytest.raises(ValueError) if size else nullcontext():
+        assert _kernel.encode_ids(bytes(size)) == []
 
 
 @given(st.lists(strategies.ids, max_size=20))
