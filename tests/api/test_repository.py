@@ -6,6 +6,7 @@ import pickle
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import frazil
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
+    FrazilError,
     InvalidInputError,
     NotFoundError,
     ReadOnlyError,
@@ -91,6 +93,18 @@ def test_time_travel(repo: frazil.Repository) -> None:
     with pytest.raises(ConflictError):
         session.commit("too late")
     assert repo.branches == ["main"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"message": "\ud800"}, {"message": 5}, {"message": "a", "metadata": {"a": object()}}]
+)
+def test_a_commit_that_would_be_refused_does_not_begin(wrong: dict[str, Any], repo: frazil.Repository) -> None:
+    with pytest.raises(FrazilError, match=r"message is|metadata\.a"), repo.transaction(**wrong):
+        pytest.fail("the block was run")
+    with pytest.raises(FrazilError, match=r"message is|metadata\.a"):
+        repo.run(lambda root: pytest.fail("the function was called"), **wrong)
+    with pytest.raises(FrazilError, match=r"message is|metadata\.a"):
+        repo.merge("no such branch", **wrong)
 
 
 def test_exceptions_discard_the_transaction(repo: frazil.Repository) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.lookup import branch_hint, lookup
-from frazil.api.session import COMMITS, Session
+from frazil.api.session import COMMITS, Session, checked_commit
 from frazil.base.retry import attempts
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.metadata.members import json_object
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.merge.common_ancestor import MERGED, common_ancestor, merged_by
@@ -224,7 +223,5 @@ def _outrun(branch: str) -> ConflictError:
 
 def _checked(message: object, metadata: Mapping[str, object] | None, solver: object) -> Mapping[str, Json]:
     """The metadata of a commit. Raises InvalidInputError for wrong arguments."""
-    if message is not None and not isinstance(message, str):
-        raise InvalidInputError(f"the message is {message!r}; it must be text")
     check_solver(solver)
-    return json_object({} if metadata is None else metadata, "metadata")
+    return checked_commit("" if message is None else message, metadata)

@@ -23,7 +23,7 @@ from frazil.api.repository_arguments import (
     open_files,
     session_options,
 )
-from frazil.api.session import COMMITS, Session
+from frazil.api.session import COMMITS, Session, checked_commit
 from frazil.array.group import Group
 from frazil.base.late import LateModule
 from frazil.base.retry import retry
@@ -248,7 +248,7 @@ class Repository(Inspected, Merging):
 
         with repo.transaction("main", message="second") as root: root["t"].append(rows)
         Raises as Session.commit."""
-        _check_commit(message, rebase)
+        _check_commit(message, metadata, rebase)
         session = self.writable_session(branch, isolation=isolation)
         try:
             yield session.root
@@ -271,7 +271,7 @@ class Repository(Inspected, Merging):
         After the call, everything opened from the group is read-only.
 
         Raises ConflictError if the last of `retries` repetitions also conflicts."""
-        _check_commit(message, None)
+        _check_commit(message, metadata, None)
         if not callable(change):
             raise InvalidInputError(f"the change is {change!r}; it must be a function of the root group")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
@@ -478,9 +478,8 @@ class Repository(Inspected, Merging):
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
 
 
-def _check_commit(message: object, rebase: object) -> None:
+def _check_commit(message: object, metadata: Mapping[str, object] | None, rebase: object) -> None:
     """Refuses arguments at the start that the commit would refuse at the end."""
-    if not isinstance(message, str):
-        raise InvalidInputError(f"the message is {message!r}; it must be text")
+    checked_commit(message, metadata)
     if rebase is not None:
         check_solver(rebase)

@@ -43,6 +43,17 @@ if TYPE_CHECKING:
 COMMITS: Final = Backoff(1000, 0.001, 1.0)  # if others commit first: each time one of all succeeds
 
 
+def checked_commit(message: object, metadata: Mapping[str, object] | None = None) -> Mapping[str, Json]:
+    """The metadata of a commit. Raises InvalidInputError for a message that is not Unicode text, and for metadata that are not JSON values by name."""
+    if not isinstance(message, str):
+        raise InvalidInputError(f"the message is {message!r}; it must be text")
+    try:
+        message.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"the message is {message!r}; it must be text without lone surrogates") from None
+    return json_object({} if metadata is None else metadata, "metadata")
+
+
 class Session:
     """A hierarchy at one snapshot of a repository, and the changes to it. Repository.readonly_session and writable_session return it.
 
@@ -164,13 +175,11 @@ class Session:
                      repository that is not durable
         Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the response was lost), InvalidInputError if there is nothing to
         commit, ReadOnlyError, StoreError."""
-        if not isinstance(message, str):
-            raise InvalidInputError(f"the message is {message!r}; it must be text")
+        properties = checked_commit(message, metadata)
         check_flag(allow_empty, "allow_empty")
         check_flag(durable, "durable")
         if rebase is not None:
             check_solver(rebase)
-        properties = json_object({} if metadata is None else metadata, "metadata")
         with self._transaction.lock:
             self._transaction.whole_changes.wait()  # before other sessions have to wait for this one
         with self._serialized(rebase, packing_order):

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from frazil.api.session import checked_commit
 from frazil.cli.arguments.locations import InSession, on_branch
 from frazil.cli.output import print_result
 from frazil.metadata.json_text import Json
@@ -23,7 +24,9 @@ def writable(
     """The session of a branch, whose changes are discarded at the end unless they are committed; None for any other location, where -m is refused.
 
     example  the argument with a branch, for the refusal
-    Raises NotFoundError, InvalidInputError, as on_branch."""
+    Raises NotFoundError, InvalidInputError, as on_branch, and for a message that cannot be committed."""
+    if options.message is not None:
+        checked_commit(options.message)
     target = None if location is None else on_branch(location, prefixes)
     if target is None and options.message is not None:
         options.refuse(f"-m is for a branch of a repository: give {example}")

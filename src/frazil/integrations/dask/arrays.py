@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.api.forked import fork_for_many, is_of, session_of
 from frazil.api.repository import Repository
-from frazil.api.session import Session
+from frazil.api.session import Session, checked_commit
 from frazil.array.array import Array
 from frazil.base.optional_package import load_package
 from frazil.base.record import Record
@@ -95,6 +95,7 @@ def store(
             raise InvalidInputError(
                 f"the message is {message!r}; a commit to a repository needs one", hint='message="what and why"'
             )
+        checked_commit(message, metadata)
         if not compute:
             raise InvalidInputError(
                 "compute=False cannot be combined with a commit",

@@ -10,6 +10,7 @@ from xarray import DataArray, Dataset, DataTree
 from frazil.api.consolidated import consolidate_metadata
 from frazil.api.forked import apart
 from frazil.api.nodes import create_group, open_group, planned_group
+from frazil.api.session import checked_commit
 from frazil.array.arguments import check_flag, check_mapping, checked_progress
 from frazil.array.creation.data_source import addresses_read
 from frazil.array.group import Group
@@ -297,12 +298,14 @@ def _write_to(
             hint='session = frazil.Repository.open("sea.repo").writable_session("main"); later = ds.frazil.write(session, compute=False); '
             'session.merge(later.compute()); session.commit("message")',
         )
+    text = options.message or "written by xarray"
+    checked_commit(text)
     session, path = branch
     try:
         write(session.store, path)
         if not session.has_changes:
             return session.snapshot_id
-        return session.commit(options.message or "written by xarray", rebase="disjoint")
+        return session.commit(text, rebase="disjoint")
     except BaseException:
         session.discard()  # no other code has this session: its chunk files would stay until a collection
         raise

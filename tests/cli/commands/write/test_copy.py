@@ -57,6 +57,11 @@ def test_into_a_store_in_memory_for_programs(workdir: Path, capfd: pytest.Captur
     MemoryStore("cli").erase_prefix("")
 
 
+def test_a_message_that_cannot_be_committed(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["copy", "no.zarr", "sea.repo@main/new", "-m", os.fsdecode(b"\xff")]) == 1
+    assert "without lone surrogates" in capfd.readouterr().err  # before the source is opened
+
+
 def test_a_repository_points_of_it_and_its_branches(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "sea.repo", "copy.repo"]) == 0
     assert "with all its history" in capfd.readouterr().out

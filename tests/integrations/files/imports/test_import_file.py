@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -103,6 +104,35 @@ def test_refused_imports_write_nothing(file: Path) -> None:
     done = frazil.import_file(file, file.parent / "new.zarr", dry_run=True)
     assert len(done.arrays) == len(done.layouts) == 2
     assert sorted(path.name for path in file.parent.iterdir()) == ["ocean.nc"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"path": "a/../b"},
+        {"path": "__a"},
+        {"path": "a/zarr.json"},
+        {"path": 5},
+        {"message": 5},
+        {"message": "\ud800"},
+        {"mode": "adopt", "path": ".."},
+    ],
+)
+@pytest.mark.parametrize("name", ["new.repo", "new.zarr"])
+def test_a_wrong_path_or_message_creates_nothing(wrong: dict[str, Any], name: str, file: Path) -> None:
+    with pytest.raises(InvalidInputError):
+        frazil.import_file(file, file.parent / name, **wrong)
+    assert [path.name for path in file.parent.iterdir()] == ["ocean.nc"]
+
+
+def test_metadata_that_a_repository_cannot_hold_creates_none(tmp_path: Path) -> None:
+    references = {".zgroup": '{"zarr_format": 2}', ".zattrs": '{"n": 36893488147419103232}'}
+    array = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "compressor": None, "filters": None}
+    references |= {"a/.zarray": json.dumps(array | {"fill_value": 0, "order": "C"}), "a/0": "base64:AQAAAAIAAAA="}
+    (tmp_path / "a.json").write_text(json.dumps({"version": 1, "refs": references}))
+    with pytest.raises(InvalidInputError, match="attributes.n"):
+        frazil.import_file(tmp_path / "a.json", tmp_path / "new.repo")
+    assert not (tmp_path / "new.repo").exists()
 
 
 @pytest.mark.parametrize("option", ["chunks", "shards"])

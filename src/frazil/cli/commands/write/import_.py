@@ -14,6 +14,7 @@ from frazil.cli.command import Command, list_of_names
 from frazil.cli.output import print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
+from frazil.metadata.paths import check_lenient_name, join, normalise
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
@@ -191,12 +192,13 @@ def _skipped(file: str, part: Skipped) -> str:
 
 def _groups(options: Namespace) -> list[str]:
     """The group of each file: the given one, or one below it for each of several files."""
+    path = normalise(options.path, check_lenient_name)
     if len(options.file) == 1:
-        return [options.path]
+        return [path]
     names = [PurePath(file).stem for file in options.file]
     if len(set(names)) < len(names):
         options.refuse("each file becomes a group with its name: two files have the same name")
-    return [f"{options.path.rstrip('/')}/{name}" for name in names]
+    return [join(path, name) for name in names]
 
 
 def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> list[FileImport]:

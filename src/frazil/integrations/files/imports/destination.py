@@ -5,7 +5,7 @@ If nothing exists at the location, a name that ends in ".zarr" or ".zarr.zip" be
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.nodes import open_group
@@ -63,11 +63,13 @@ def open_destination(
     prefixes: Mapping[str, Location | None],
     mode: Mode,
     runtime: Runtime,
+    rehearse: Callable[[], None],
 ) -> Destination:
     """Opens the destination of an import; creates a new repository if nothing exists there.
 
     path      of the group, below the one that the location names, as in sea.repo@dev/level2
     prefixes  as `virtual_prefixes` of a repository
+    rehearse  is called before a repository is created, and raises if the import into a new one cannot succeed
     Raises NotFoundError, InvalidInputError for a location inside of a repository, and for a plain store if the mode needs a repository."""
     if isinstance(location, Session):
         return Destination(location, path, commits=False)
@@ -100,5 +102,6 @@ def open_destination(
         raise NotFoundError(
             f"there is no repository at {repository}", path=os.fspath(location), hint=f"frazil repo init {repository}"
         )
+    rehearse()
     repo = Repository.create(location, virtual_prefixes=prefixes, runtime=runtime)
     return Destination(repo.writable_session(_MAIN), path, commits=True)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from frazil.api.repository import Repository
+from frazil.api.session import checked_commit
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError
@@ -30,10 +32,11 @@ from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.source import TIME_LIMIT
+from frazil.metadata.paths import check_lenient_name, normalise
 from frazil.repository.virtual.locations import is_remote
+from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.integrations.files.scanned import ScannedFile
     from frazil.repository.virtual.prefixes import Prefixes
@@ -90,6 +93,9 @@ def import_file(
     The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out,
     FormatError, AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
     check_flag(dry_run, "dry_run")
+    path = normalise(
+        path, check_lenient_name
+    )  # the rules of the hierarchy, which may be stricter, apply when nodes are created
     if mode not in (None, "copy", "adopt", "virtual"):
         raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")
     layout = LayoutOptions(chunks, shards, codecs)
@@ -133,14 +139,22 @@ def import_files(
             key=", ".join([file.file for file in files]) or None,
             hint="frazil import --dry-run FILE shows what was found",
         )
-    target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime)
+    text = message or f"Import {', '.join(PurePath(file.file).name for file in files)}"
+    checked_commit(text)
+
+    def rehearse() -> None:
+        session = Repository.create(MemoryStore()).writable_session()
+        for file in files:
+            plan_import(file.scanned, mode, layout, runtime, trial=session.root, path=file.group)
+        session.commit(text, allow_empty=True)
+
+    target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime, rehearse)
     try:
         parts = [_imported(file, target, mode, layout, report, prefixes, runtime) for file in files]
         snapshot = branch = None
         session = target.target
         if target.commits:
             branch = session.branch  # type: ignore[union-attr] # a session, as it commits
-            text = message or f"Import {', '.join(PurePath(file.file).name for file in files)}"
             snapshot = session.commit(text, rebase="disjoint")  # type: ignore[union-attr]
     finally:
         if target.commits and target.target.has_changes:  # type: ignore[union-attr]

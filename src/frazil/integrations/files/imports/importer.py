@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import zip_longest
 from math import prod
 from threading import Event
 from typing import Literal, TypeAlias
@@ -14,6 +15,7 @@ from frazil.api.nodes import create_group, open_group
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
+from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.base.reports import human
 from frazil.errors import DataError, InvalidInputError, StoreError
@@ -104,18 +106,32 @@ def import_size(scanned: ScannedFile, mode: Mode) -> int:
     return scanned.size if mode == "adopt" else 0
 
 
-def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime: Runtime) -> Imported:
-    """The result of an import of these variables, without writing. Raises InvalidInputError for options that do not fit."""
+def plan_import(
+    scanned: ScannedFile,
+    mode: Mode,
+    layout: LayoutOptions,
+    runtime: Runtime,
+    *,
+    trial: Group | None = None,
+    path: str = "",
+) -> Imported:
+    """The result of an import of these variables, without writing.
+
+    trial  the root of a hierarchy in memory, in which the nodes are created below the group at `path`, because they may not fit; None: a new plain one
+    Raises InvalidInputError for options that do not fit, and for nodes that the trial hierarchy cannot hold."""
     budget = runtime.checked().bytes_in_flight
     if mode != "copy" and layout != LayoutOptions():
         raise InvalidInputError("chunks, shards and codecs can be chosen only where values are copied")
     if mode == "copy" and not scanned.refers:
         _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
-    trial = create_group(MemoryStore())  # before a destination is created
-    for array, chosen in zip(scanned.arrays, layouts, strict=False):
-        arguments = {"chunks": chosen.chunks, "shards": chosen.shards, "codecs": chosen.codecs}
-        trial.create_array(array.path, **{**array.arguments(), **arguments})  # type: ignore[arg-type]
+    root = create_group(MemoryStore()) if trial is None else trial
+    make_groups(root, path, dict(scanned.groups))
+    created: dict[str, Mapping[str, object]] = {}
+    for array, chosen in zip_longest(scanned.arrays, layouts):
+        own = {} if chosen is None else {"chunks": chosen.chunks, "shards": chosen.shards, "codecs": chosen.codecs}
+        created[joined(path, array.path)] = {**array.arguments(), **own}
+    root.create_arrays(created)
     nbytes = sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return Imported(tuple([array.path for array in scanned.arrays]), tuple(layouts), scanned.skipped, nbytes)
 
