@@ -144,6 +144,29 @@ def test_graph(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> No
     assert len(output_of(["repo", "log", "sea.repo", "--graph", "-n", "2"], capfd).splitlines()) == 2
 
 
+def test_a_graph_with_a_damaged_branch_draws_the_others(
+    repo: frazil.Repository, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = output_of(["repo", "log", "sea.repo", "--graph"], capfd)
+    lost = repo.lookup_branch("dev")
+    repo.create_branch("copy", "dev")
+    Path("sea.repo/snapshots", lost).unlink()
+    assert main(["repo", "log", "sea.repo", "--graph"]) == 1
+    drawn, faults = capfd.readouterr()
+    assert [name(line) for line in drawn.splitlines()] == [
+        name(line) for line in whole.splitlines() if name(line) not in ("", lost)
+    ]
+    assert [line.partition(" cannot")[0] for line in faults.splitlines()] == [
+        f"frazil: the history of branch {branch}" for branch in ("copy", "dev")
+    ]
+    assert main(["repo", "log", "sea.repo", "--graph", "--json"]) == 1
+    drawn, faults = capfd.readouterr()
+    assert "branch copy" in faults
+    assert lost not in drawn
+    assert len(json.loads(drawn)) == 4
+    assert main(["repo", "log", f"sea.repo@{lost}", "--graph"]) == 1  # which is lost
+
+
 def name(line: str) -> str:
     return next((word for word in line.split() if len(word) == 20), "")
 
@@ -220,7 +243,11 @@ def test_an_unreadable_branch_is_listed_with_its_error(
     found = json.loads(output_of(["repo", "branch", "sea.repo", "--json"], capfd))
     assert found[0]["snapshot"] is None
     assert "JSON" in found[0]["error"]
-    assert len(output_of(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()) == 4
+    assert main(["repo", "log", "sea.repo", "--graph"]) == 1
+    drawn, fault = capfd.readouterr()
+    assert len(drawn.splitlines()) == 4
+    assert "the history of branch dev cannot be read whole" in fault
+    assert len(output_of(["repo", "log", "sea.repo"], capfd).splitlines()) == 4
 
 
 def test_tags(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:

@@ -130,7 +130,7 @@ def test_metadata_that_a_repository_cannot_hold_creates_none(tmp_path: Path) -> 
     array = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "compressor": None, "filters": None}
     references |= {"a/.zarray": json.dumps(array | {"fill_value": 0, "order": "C"}), "a/0": "base64:AQAAAAIAAAA="}
     (tmp_path / "a.json").write_text(json.dumps({"version": 1, "refs": references}))
-    with pytest.raises(InvalidInputError, match="attributes.n"):
+    with pytest.raises(InvalidInputError, match=r"attributes\.n"):
         frazil.import_file(tmp_path / "a.json", tmp_path / "new.repo")
     assert not (tmp_path / "new.repo").exists()
 

@@ -16,6 +16,7 @@ from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
 from frazil.cli.output import print_json, print_text
+from frazil.cli.refs import Point, points
 from frazil.errors import DataError, MetadataError, NotFoundError, StoreError, one_line
 from frazil.metadata.json_text import Json, as_json
 
@@ -47,23 +48,39 @@ def run(options: Namespace) -> None:
     repo, reference = open_reference(options.location)
     start = MAIN if reference is None else reference
     try:
-        names = _names(repo, repo.tags, repo.branches)
+        tags, branches = repo.tags, repo.branches
     except StoreError as error:
         if options.graph:
             raise
         # as on a web server, and where a bucket denies listings
         print(f"frazil: warning: other branches and tags are not shown: {one_line(str(error))}", file=sys.stderr)
-        names = _names(repo, [start], {MAIN, start})
-    if options.graph:
-        commits = _every_commit(repo, [*names, *([] if reference is None else [repo.lookup(reference)])])
-        parents = {key: _parent(commit, commits) for key, commit in commits.items()}
-        order = in_order(parents, {key: commit.written_ns for key, commit in commits.items()})
-        if not options.json:
-            _print_graph(order, parents, commits, names, options.number)
-            return
-        found: Iterable[tuple[str, Commit]] = [(key, commits[key]) for key in order]
+        tags, branches = [start], [MAIN, start]
+    refs = {"tag": points(tags, repo.lookup_tag)}
+    refs["branch"] = points(sorted(set(branches), key=lambda name: (name != MAIN, name)), repo.lookup_branch)
+    names = _names(refs["branch"], refs["tag"])
+    if not options.graph:
+        _print_list(options, ((_file_id(repo, commit), commit) for commit in repo.history(start)), names)
+        return
+    tips = {f"{kind} {point.name}": point for kind, found in refs.items() for point in found}
+    if reference is not None and (snapshot := repo.lookup(reference)) not in names:
+        tips[reference] = Point(reference, snapshot)
+    commits, faults = _every_commit(repo, [point.snapshot for point in tips.values() if point.snapshot is not None])
+    parents = {key: _parent(commit, commits) for key, commit in commits.items()}
+    order = in_order(parents, {key: commit.written_ns for key, commit in commits.items()})
+    if options.json:
+        _print_list(options, ((key, commits[key]) for key in order), names)
     else:
-        found = ((_file_id(repo, commit), commit) for commit in repo.history(start))
+        _print_graph(order, parents, commits, names, options.number)
+    sys.stdout.flush()
+    damaged = {label: point.error or faults.get(point.snapshot or "") for label, point in tips.items()}
+    for label, fault in damaged.items():
+        if fault is not None:
+            print(f"frazil: {one_line(f'the history of {label} cannot be read whole: {fault}')}", file=sys.stderr)
+    if any(damaged.values()):
+        raise SystemExit(1)
+
+
+def _print_list(options: Namespace, found: Iterable[tuple[str, Commit]], names: Mapping[str, Names]) -> None:
     if options.json:
         commits_and_next = list(islice(found, None if options.number is None else options.number + 1))
         ids = {commit.id: key for key, commit in commits_and_next}  # includes the parent of the last commit shown
@@ -74,32 +91,40 @@ def run(options: Namespace) -> None:
         print_text(_commit_text(key, commit, names.get(key, Names())))
 
 
-def _names(repo: frazil.Repository, tags: Iterable[str], branches: Iterable[str]) -> dict[str, Names]:
-    """Some branches and tags of each snapshot; those that cannot be read are left out."""
+def _names(branches: Iterable[Point], tags: Iterable[Point]) -> dict[str, Names]:
+    """The branches and tags of each snapshot; those that cannot be read are left out."""
     found: dict[str, Names] = {}
+    for branch in branches:
+        if branch.snapshot is not None:
+            old = found.get(branch.snapshot, Names())
+            found[branch.snapshot] = old._replace(branches=(*old.branches, branch.name))
     for tag in tags:
-        with suppress(DataError, NotFoundError):
-            key = repo.lookup_tag(tag)
-            old = found.get(key, Names())
-            found[key] = old._replace(tags=(*old.tags, tag))
-    for branch in sorted(branches, key=lambda name: (name != MAIN, name)):
-        with suppress(DataError, NotFoundError):
-            key = repo.lookup_branch(branch)
-            old = found.get(key, Names())
-            found[key] = old._replace(branches=(*old.branches, branch))
+        if tag.snapshot is not None:
+            old = found.get(tag.snapshot, Names())
+            found[tag.snapshot] = old._replace(tags=(*old.tags, tag.name))
     return found
 
 
-def _every_commit(repo: frazil.Repository, tips: Iterable[str]) -> dict[str, Commit]:
-    """All ancestors of some snapshots, and these, by id; each history is followed up to the first known commit."""
+def _every_commit(repo: frazil.Repository, tips: Iterable[str]) -> tuple[dict[str, Commit], dict[str, str]]:
+    """All ancestors of some snapshots, and these, by id; each history is followed up to the first known commit. And by id the
+    errors of those whose histories cannot be read to the end."""
     found: dict[str, Commit] = {}
+    faults: dict[str, str] = {}
     for tip in tips:
-        for commit in repo.history(tip):
-            key = _file_id(repo, commit)
-            if key in found:
-                break
-            found[key] = commit
-    return found
+        own: list[str] = [tip]
+        try:
+            for commit in repo.history(tip):
+                key = _file_id(repo, commit)
+                own.append(key)
+                if key in found:
+                    break
+                found[key] = commit
+        except (DataError, NotFoundError) as error:
+            faults |= dict.fromkeys(own, str(error))
+        else:
+            if own[-1] in faults:
+                faults |= dict.fromkeys(own, faults[own[-1]])
+    return found, faults
 
 
 def _file_id(repo: frazil.Repository, commit: Commit) -> str:
@@ -166,7 +191,8 @@ COMMAND = Command(
     "the snapshots of a repository, newest first",
     "Prints a line for each snapshot: its id, the time when it was written (UTC), the branches and tags that "
     "point to it, and the first line of its message. With --json it also prints the whole message, the parent "
-    "and the metadata of the commit.",
+    "and the metadata of the commit. With --graph, branches and tags whose history is damaged are drawn as far "
+    "as it can be read, and named on standard error; the exit status is then 1.",
     (
         ("frazil repo log sea.repo", "the history of main"),
         ("frazil repo log sea.repo@dev -n 10", "the newest ten snapshots of another branch"),
