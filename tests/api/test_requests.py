@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
+from frazil.api.lookup import with_metadata
 from frazil.errors import FormatError, NotFoundError
 from frazil.runtime import Runtime
 from frazil.stores import MemoryStore
+from frazil.stores.port import FetchOptions
+from frazil.stores.values import Columns, Fetched
 from frazil.testing import CountingStore, SlowStore
 
 VALUES = np.random.default_rng(3).random((512, 512))
@@ -42,6 +46,57 @@ def array_of(session: frazil.Session) -> frazil.Array:
 
 TIP = ["list refs", "fetch refs"]
 LOOK = ["fetch refs", "fetch refs"]  # in one round: the known branch file, and the next one
+
+
+class _Rounds(CountingStore):
+    """Also counts the calls: the requests of one are sent at the same time."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.rounds = 0
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
+        self.rounds += 1
+        return super().fetch(names, spans, **options)
+
+
+def _long_history(commits: int) -> tuple[_Rounds, list[str]]:
+    """The ids of main, the newest first; a branch at the second one, with a commit."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    session = repo.writable_session()
+    for number in range(commits):
+        session.root.attrs["n"] = number
+        session.commit(f"{number}")
+    ids = [commit.id for commit in repo.history()]
+    repo.create_branch("dev", ids[-2])
+    with repo.transaction("dev", message="dev") as root:
+        root.create_group("dev")
+    return _Rounds(store), ids
+
+
+def test_rounds_of_requests_over_a_long_history() -> None:
+    """A snapshot names its 8 nearest ancestors, so the files of a history are read one after the other, every eighth; all others in batches."""
+    store, ids = _long_history(400)
+    repo = frazil.Repository.open(store)
+    repo.merge("dev")
+    assert store.rounds < 400 // 8 + 400 // 64 + 40
+    opened = frazil.Repository.open(store)
+    store.rounds = 0
+    assert [commit.metadata for commit in with_metadata(list(opened.history()))][1:] == [{}] * 401
+    assert store.rounds < 402 // 8 + 402 // 64 + 20
+    frazil.Repository.open(store).reset_branch("dev", "main")
+    for change in (
+        lambda repo: repo.reset_branch("main", ids[9]),
+        lambda repo: repo.create_tag("t", ids[20]),
+        lambda repo: repo.create_branch("b", ids[30]),
+    ):
+        opened = frazil.Repository.open(store)
+        store.clear()
+        change(opened)
+        assert sum(done.key.startswith("snapshots") for done in store.requests) < 20, (
+            "as far as the snapshot is from the tip"
+        )
 
 
 def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:

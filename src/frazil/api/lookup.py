@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ else:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # least characters of an id that name a snapshot
 _HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
+_AT_ONCE: Final = 64  # snapshots that are read in one batch
 _MAX_LISTED: Final = 4  # the most snapshots that an error names
 _SIMILAR_LETTERS: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
@@ -77,6 +78,14 @@ class Commit:
 
     def __repr__(self) -> str:
         return f"<Commit {self.id} {self.written_at:%Y-%m-%d %H:%M:%S} {self.message!r}>"
+
+
+def with_metadata(found: Sequence[Commit]) -> Iterator[Commit]:
+    """Commits of one repository, in their order, whose metadata are read in batches."""
+    for at in range(0, len(found), _AT_ONCE):
+        batch = found[at : at + _AT_ONCE]
+        batch[0]._made[0].read_ahead([commit.snapshot for commit in batch])
+        yield from batch
 
 
 class History(Iterator[Commit]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -37,6 +37,9 @@ class Histories:
             parent = self.own[at][0]
             yield Ancestor(SnapshotInfo(name(at), self.times[at], ""), None if parent is None else name(parent))
             at = parent
+
+    def read_ahead(self, files: Sequence[ObjectId]) -> None:
+        """Nothing is cached here."""
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         merged = self.own[int.from_bytes(snapshot, "big")][1]

@@ -5,6 +5,7 @@ Their contents are in formats/; branches and tags are in branches.py. Chunk file
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from frazil.base.late import LateModule
@@ -127,6 +128,21 @@ class Files:
         """Several snapshots, read from the store in one batch, and not cached. Raises as `snapshot`."""
         names = [snapshot_key(file) for file in files]
         return [self._decoded_snapshot(file, data) for file, data in zip(files, self._read(names), strict=True)]
+
+    def read_ahead(self, files: Sequence[ObjectId]) -> None:
+        """As RepositoryFormat.read_ahead."""
+        missing = (
+            [file for file in files if self._cached_snapshot(snapshot_key(file)) is None] if self.memory.limit else []
+        )
+        if len(missing) < 2:
+            return
+        names = [snapshot_key(file) for file in missing]
+        with files_alone():
+            found = self.store.get_many([self.key(name) for name in names], largest=None)
+        for file, name, data in zip(missing, names, found, strict=True):
+            with suppress(FormatError):  # which reading it alone raises
+                if data is not None:
+                    self._keep_snapshot(name, self._decoded_snapshot(file, data), len(data))
 
     def _decoded_snapshot(self, file: ObjectId, data: bytes) -> SnapshotFile:
         """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file, to which the first file

@@ -4,7 +4,8 @@ A missing object is damage and ends marking with an error: a collection must not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
 from frazil.base.arrays import among, distinct
@@ -230,10 +231,33 @@ def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     tips = [tip.snapshot for tip in heads(files)]
     if snapshot in tips:
         return True
-    wanted, ancestry = id_column([snapshot]), _Ancestry(files, NO_MARKS, expired_ids(files))
+    expired = expired_ids(files)
+    if _is_near(files, tips, snapshot, set(id_list(expired))):
+        return True
+    wanted, ancestry = id_column([snapshot]), _Ancestry(files, NO_MARKS, expired)
     if among(wanted, ancestry.live(tips)[0])[0]:
         return True
     return bool(among(wanted, ancestry.live(list(tagged(files).values()))[0])[0])
+
+
+def _is_near(
+    files: RepositoryFormat, tips: Iterable[ObjectId], snapshot: ObjectId, expired: Collection[ObjectId]
+) -> bool:
+    """Whether a snapshot is found in the histories of some, all followed at the same pace up to damage. False decides nothing."""
+    seen: set[ObjectId] = set()
+    chains = [files.ancestors(tip) for tip in dict.fromkeys(tips)]
+    while chains:
+        remaining = []
+        for chain in chains:
+            with suppress(NotFoundError, FormatError):
+                found = next(chain, None)
+                if found is not None and found.snapshot == snapshot:
+                    return True
+                if found is not None and found.snapshot not in seen and found.parent not in expired:
+                    seen.add(found.snapshot)
+                    remaining.append(chain)
+        chains = remaining
+    return False
 
 
 def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:

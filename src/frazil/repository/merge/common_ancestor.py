@@ -21,6 +21,7 @@ MERGED: Final = (
 
 _MERGED, _INTO, _BOTH = 1, 2, 3  # in which histories a snapshot is
 _CLOCKS: Final = 86_400_000_000_000  # nanoseconds: the most by which the clocks of two machines are assumed to differ
+_MOST_READ: Final = 64  # snapshots in one batch
 _OLDER: Final = 4  # it is an ancestor of a common ancestor
 
 
@@ -70,15 +71,21 @@ def common_ancestor(files: RepositoryFormat, merged: ObjectId, into: ObjectId) -
 
 
 class _Histories:
-    """The commits that were visited. Each chain of first parents is read by one iterator, a few snapshots at a time."""
+    """The commits that were visited. Each chain of first parents is read by one iterator, a few snapshots at a time; their files in batches, each twice as
+    large as the last."""
 
     def __init__(self, files: RepositoryFormat) -> None:
         self._files = files
         self._visited: dict[ObjectId, Ancestor | None] = {}
         self._chains: dict[ObjectId, Iterator[Ancestor]] = {}  # by the snapshot that each yields next
+        self._batch = 1  # snapshots read at once
+        self._read: set[ObjectId] = set()
+        self._damaged: dict[ObjectId, FormatError] = {}  # found when more was read than was needed
 
     def _visit(self, snapshot: ObjectId) -> Ancestor | None:
         """None if the snapshot is gone: it has expired, or belonged to a branch that was merged and deleted."""
+        if snapshot in self._damaged:
+            raise self._damaged[snapshot]
         if snapshot not in self._visited:
             self._visited[snapshot] = None
             with suppress(NotFoundError):
@@ -94,10 +101,28 @@ class _Histories:
         return 0 if found is None else -found.info.written_at
 
     def parents(self, snapshot: ObjectId) -> list[ObjectId]:
-        found, parents = self._visit(snapshot), merged_by(self._files.commit_metadata(snapshot))
+        found = self._visit(snapshot)
+        if snapshot not in self._read:
+            self._read_ahead(snapshot)
+        parents = merged_by(self._files.commit_metadata(snapshot))
         if found is not None and found.parent is not None:
             parents.insert(0, found.parent)
         return [parent for parent in parents if self._visit(parent) is not None]
+
+    def _read_ahead(self, snapshot: ObjectId) -> None:
+        """Reads a snapshot and the next ones of its chain in one batch."""
+        batch, at = [snapshot], self._visit(snapshot)
+        while at is not None and at.parent is not None and len(batch) < self._batch:
+            parent = at.parent
+            batch.append(parent)
+            try:
+                at = self._visit(parent)
+            except FormatError as error:
+                self._damaged[parent] = error
+                break
+        self._batch = min(2 * self._batch, _MOST_READ)
+        self._read.update(batch)
+        self._files.read_ahead(batch)
 
 
 def merged_by(metadata: Mapping[str, Json]) -> list[ObjectId]:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import frazil
+from frazil.api.lookup import with_metadata
 from frazil.base.record import Record
 from frazil.cli.arguments.locations import MAIN, open_reference
 from frazil.cli.command import Command, add_location, whole_number
@@ -85,7 +86,11 @@ def _print_list(options: Namespace, found: Iterable[tuple[str, Commit]], names: 
         commits_and_next = list(islice(found, None if options.number is None else options.number + 1))
         ids = {commit.id: key for key, commit in commits_and_next}  # includes the parent of the last commit shown
         shown = commits_and_next[: options.number]
-        print_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
+        keys = [key for key, _ in shown]
+        commits = with_metadata([commit for _, commit in shown])
+        print_json(
+            [_as_json(key, commit, names.get(key, Names()), ids) for key, commit in zip(keys, commits, strict=True)]
+        )
         return
     for key, commit in islice(found, options.number):
         print_text(_commit_text(key, commit, names.get(key, Names())))
