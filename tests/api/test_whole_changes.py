@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import frazil
 from frazil.repository.session.whole_changes import WholeChanges
 from frazil.storage import MemoryStore
+from tests.faults.interrupted_lines import Interrupts, ends
 
 
 def _with_rows(count: int) -> frazil.Repository:
@@ -125,6 +127,44 @@ def test_a_rebase_beside_another_commit_of_the_session(monkeypatch: pytest.Monke
     _append_paused(monkeypatch, session, both)
     commit.join(60)
     assert _read(repo.readonly_session("main")) == [0] * 4 + [9, 9, 7, 7, 7]
+
+
+def test_an_interrupt_while_others_are_within_a_change() -> None:
+    """One within the `wait` of a Condition would leave the lock released."""
+
+    def run(interrupts: Interrupts) -> None:
+        lock, inside, over = RLock(), Event(), Event()
+        changes = WholeChanges(lock)
+
+        def change() -> None:
+            with lock:
+                entry = changes.begin(at_once=True)
+            inside.set()
+            while not over.is_set() and not changes._waiting:
+                os.sched_yield()
+            with lock:
+                changes.end(entry)
+
+        def wait() -> None:
+            with lock:
+                changes.wait()
+
+        thread = Thread(target=change)
+        thread.start()
+        assert inside.wait(60)
+        try:
+            interrupts.run(wait)  # another error than the interrupt is raised
+        finally:
+            over.set()
+            thread.join(60)
+        assert not thread.is_alive()
+        assert ends(wait, 20)
+
+    whole = Interrupts(modules={"threading.py"})
+    run(whole)
+    assert len(whole.seen) > 10
+    for number in range(len(whole.seen)):
+        run(Interrupts(number, modules={"threading.py"}))
 
 
 def test_appends_of_several_threads_are_rebased_together() -> None:

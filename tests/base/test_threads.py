@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -178,6 +179,35 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
         if thread.name == "test":
             thread.join(60)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("place", ["end", "join"])
+def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, gate, done = threading.Event(), threading.Event(), list[int]()
+    interrupts = iter([signal.SIGINT])
+
+    def work(number: int) -> None:
+        begun.set()
+        gate.wait(60)
+        done.append(number)
+
+    def interrupted(method: Callable[..., None], *arguments: object, **named: object) -> None:
+        for number in interrupts:
+            signal.raise_signal(number)
+        gate.set()
+        method(*arguments, **named)
+
+    kind, name = (Threads, "_end") if place == "end" else (threading.Thread, "join")
+    method = getattr(kind, name)
+    monkeypatch.setattr(kind, name, lambda *arguments, **named: interrupted(method, *arguments, **named))
+    with pytest.raises(KeyboardInterrupt), Threads(1, "test") as threads:
+        pending = [threads.submit(work, number) for number in range(5)]
+        assert begun.wait(60)
+    assert done[:1] == [0], "what had begun was waited for"
+    assert not any(thread.name == "test" for thread in threading.enumerate())
+    if place == "join":
+        assert done == [0]
+    assert [one.cancel() for one in pending] == [False] * 5, "nothing is left"
 
 
 def test_interrupts_while_threads_are_ended_leave_none() -> None:

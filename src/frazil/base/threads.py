@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread, current_thread, main_thread
+from threading import Condition, Thread, current_thread, main_thread
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 from weakref import ref
 
@@ -81,7 +81,7 @@ class Threads:
     """At most `count` threads: `with Threads(4, "frazil copy") as threads: pending = threads.submit(work, argument)`. The end of the block waits for the work;
     after an exception, work that has not begun is cancelled."""
 
-    __slots__ = ("_calls", "_free", "_name", "_threads")
+    __slots__ = ("_calls", "_ended", "_free", "_name", "_threads")
 
     def __init__(self, count: int, name: str) -> None:
         """count: 0 if the calling thread does the work;  name: of the threads"""
@@ -90,6 +90,7 @@ class Threads:
         self._free = [None] * (0 if is_alone() else count)
         self._calls: Calls = SimpleQueue()
         self._threads: list[Thread] = []
+        self._ended: list[Thread] = []  # those that end when they have done their work
 
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -133,19 +134,34 @@ class Threads:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for thread in to_its_end(partial(self._end, cancel=kind is not None)):
-            thread.join()
+        try:
+            to_its_end(partial(self._end, cancel=kind is not None))
+            self._join()
+        except BaseException:  # an interrupt
+            to_its_end(partial(self._end, cancel=True))
+            self._join()
+            raise
 
-    def _end(self, *, cancel: bool) -> list[Thread]:
-        """Ends the threads when they have done their work. Returns them."""
+    def _end(self, *, cancel: bool) -> None:
+        """Ends the threads when they have done their work."""
         with suppress(Empty):
             while cancel:
                 if (pending := self._calls.get_nowait()) is not None:
                     pending.cancel()
         self._calls.put(None)  # each thread puts it back for the next one
         self._free.clear()
-        threads, self._threads = self._threads, []
-        return threads
+        self._ended += self._threads
+        self._threads = []
+
+    def _join(self) -> None:
+        for thread in self._ended:
+            thread.join()
+
+
+def wait_for_change(condition: Condition) -> None:
+    """Waits until others notify of a change, or for half a second: the caller looks, and waits again. An interrupt is raised afterwards, when the lock is held
+    again: within Condition.wait it would leave the lock released, and the `with` block of the caller would raise RuntimeError."""
+    to_its_end(partial(condition.wait, _PATIENCE))
 
 
 class _Held:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from errno import EMFILE
 from functools import partial
 from itertools import count
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from tests.faults.interrupted_lines import Interrupts, ends
 
 from frazil.array.io.scheduler import Budget, Scheduler, Task
+from frazil.base.threads import wait_for_change
 from frazil.errors import StoreError
 from frazil.runtime import Runtime
 from frazil.stores.values import Columns
@@ -261,7 +263,7 @@ def test_an_interrupt_of_the_one_who_waits() -> None:
 
 
 def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
-    """The lock would stay locked, as the __enter__ of a Condition is written in Python."""
+    """The lock would stay locked, as the __enter__ of a Condition is written in Python; or it would be released once too often, after its `wait`."""
     modules = {"scheduler.py", "threading.py"}
 
     def stages(_: Columns) -> Iterator[int]:
@@ -269,13 +271,51 @@ def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
         yield 1
 
     def work() -> None:
-        with suppress(RuntimeError):  # of a Condition that is interrupted while it waits
-            Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(np.arange(1), 1, stages)] * 20))
+        Scheduler(Runtime(requests_in_flight=3), direct=False).run(iter([Task(np.arange(1), 1, stages)] * 20))
 
     whole = Interrupts(modules=modules)
     whole.run(work)
     for number in [number for number, place in enumerate(whole.seen) if place[0] == threading.__file__][::2]:
         assert ends(partial(Interrupts(number, modules=modules).run, work), 20), whole.seen[number]
+
+
+def test_an_interrupt_while_the_budget_is_waited_for_is_no_other_error() -> None:
+    """Within the `wait` of a Condition it would leave the lock released, which the end of the block releases."""
+    here, waiting = threading.get_ident(), {wait_for_change.__code__, threading.Thread.join.__code__}
+
+    def waits() -> bool:
+        frame: FrameType | None = sys._current_frames()[here]
+        while frame is not None and frame.f_code not in waiting:
+            frame = frame.f_back
+        return frame is not None
+
+    def run(interrupts: Interrupts) -> bool:
+        begun = threading.Lock()
+        begun.acquire()
+
+        def act(number: int) -> None:
+            if threading.get_ident() == here:
+                begun.acquire(timeout=30)
+                return
+            if number < 2:
+                begun.release()
+            while not waits():
+                os.sched_yield()
+
+        tasks = (task._replace(cost=50 if i < 2 else 100) for i, task in enumerate(acting(act, iter(range(3)))))
+        return interrupts.run(lambda: scheduler(2).run(tasks))
+
+    whole = Interrupts(modules={"threading.py"})
+    assert run(whole)
+    places = [number for number, place in enumerate(whole.seen) if place in wait_lines()]
+    assert places
+    for number in places:
+        run(Interrupts(number, modules={"threading.py"}))
+
+
+def wait_lines() -> set[tuple[str, int]]:
+    code = threading.Condition.wait.__code__
+    return {(code.co_filename, line) for _, _, line in code.co_lines() if line is not None}
 
 
 def test_an_interrupt_while_a_thread_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,7 +227,7 @@ class _Run:
                     self._next = None
                     self._begun += 1
                     return _Begun(self._begun - 1, task, task.cost, None)
-                self._changed.wait()
+                threads.wait_for_change(self._changed)
             return None
 
     def _step(self, begun: _Begun) -> None:

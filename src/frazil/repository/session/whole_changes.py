@@ -12,7 +12,7 @@ from threading import Condition, RLock, get_ident
 from typing import Final, Protocol
 from weakref import ref
 
-_PATIENCE: Final = 0.5  # seconds until a thread that waits looks for threads that were interrupted
+from frazil.base.threads import wait_for_change
 
 
 class _Entry:
@@ -50,7 +50,7 @@ class WholeChanges:
         entry = _Entry()
         if self._waiting and not at_once and _outer() is None:
             while _threads(self._waiting):
-                self._ended.wait(_PATIENCE)
+                wait_for_change(self._ended)
         self._inside.append(ref(entry))
         return entry
 
@@ -69,7 +69,7 @@ class WholeChanges:
             _waiting_within.append(reference)
         try:
             while self._go_on():
-                self._ended.wait(_PATIENCE)
+                wait_for_change(self._ended)
         finally:
             self._waiting = _without(self._waiting, entry)
             if is_within:
