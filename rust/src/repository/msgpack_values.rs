@@ -86,13 +86,7 @@ impl<'py> Writer<'_, 'py> {
     }
 
     /// Writes the head of an array or a map, and returns how many levels may follow below it.
-    fn enter(
-        &mut self,
-        value: &Bound<'py, PyAny>,
-        count: usize,
-        depth: usize,
-        head: fn(&mut Vec<u8>, usize),
-    ) -> Result<usize, Stop<'py>> {
+    fn enter(&mut self, value: &Bound<'py, PyAny>, count: usize, depth: usize, head: fn(&mut Vec<u8>, usize)) -> Result<usize, Stop<'py>> {
         let Some(below) = depth.checked_sub(1) else { return Err(Stop::Refused("depth", value.clone())) };
         self.check_length(value, count)?;
         head(&mut self.out, count);
