@@ -311,6 +311,37 @@ def test_what_both_sides_wrote_with_equal_bytes_is_no_conflict(length: int) -> N
         repo.merge("dev", solver=lambda conflict: "theirs" if conflict.kind == "chunks" else "fail")
 
 
+@pytest.mark.parametrize("length", [4, 2000])
+def test_what_both_sides_removed_and_created_equally_is_no_conflict(length: int) -> None:
+    repo = repository()
+    with repo.transaction(message="base") as root:
+        root.create_array("u", data=np.arange(length))
+        root.create_array("g/v", data=np.arange(3))
+    repo.reset_branch("dev", "main")
+    base = repo.lookup("main")
+
+    def replace(branch: str, last: int = 7, **member: object) -> None:
+        with repo.transaction(branch, message="replaced") as root:
+            root.create_array("u", data=np.arange(length) + 1.5, chunks=(2,), attributes={"b": 1}, overwrite=True)
+            del root["g"]
+            root.create_array("g/v", data=np.array([5, 6, last]), **member)  # type: ignore[arg-type]
+
+    replace("dev")
+    replace("main")
+    repo.merge("dev")
+    session = repo.readonly_session()
+    assert np.array_equal(array(session, "u")[...], np.arange(length) + 1.5)
+    assert array(session, "g/v")[...].tolist() == [5, 6, 7]
+    assert repo.verify(decode=True).problems == ()
+    for different in ({"last": 8}, {"attributes": {"c": 1}}, {"fill_value": 3}):
+        repo.reset_branch("main", base)
+        replace("main", **different)  # type: ignore[arg-type]
+        with pytest.raises(ConflictError) as caught:
+            repo.merge("dev")
+        assert {conflict.path for conflict in caught.value.conflicts} == {"/g", "/g/v"}  # type: ignore[attr-defined]
+        assert repo.merge("dev", solver="ours") and array(repo.readonly_session(), "g/v")[2] == 7
+
+
 def test_a_session_that_counts_up_conflicts_with_another() -> None:
     repo = repository()
     one, other = repo.writable_session(), repo.writable_session()

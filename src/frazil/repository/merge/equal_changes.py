@@ -4,6 +4,7 @@ a session they are, as both sides may have counted something up."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -38,9 +39,10 @@ class Sides(Record):
         """The conflicts that remain, and those in which both sides are equal. Raises the errors of reading chunks."""
         sources = {new: old for old, new in self.delta.moved.items()}
         remaining, equal = list[Conflict](), list[Conflict]()
+        is_same_array = cache(self._is_same_array)  # an array may be in two conflicts
         for conflict in conflicts:
             path, chunks = conflict.path, conflict.chunks
-            if conflict.kind == "created" and path in self.delta.made and self._is_same_array(path):
+            if conflict.kind in {"created", "changed"} and chunks is None and is_same_array(path):
                 equal.append(conflict)
             elif conflict.kind == "chunks" and chunks is not None:
                 same = self._same_chunks(path, self.matching.there(sources.get(path, path)), chunks)
@@ -49,11 +51,35 @@ class Sides(Record):
                         part.append(conflict._replace(chunks=chunks[which]))
             else:
                 remaining.append(conflict)
+        members_first = sorted(remaining, key=lambda conflict: conflict.path, reverse=True)
+        for conflict in members_first:
+            if self._is_same_group(conflict, remaining):
+                remaining.remove(conflict)
+                equal.append(conflict)
         return remaining, equal
 
-    def _is_same_array(self, path: str) -> bool:
+    def _is_same_group(self, conflict: Conflict, remaining: Sequence[Conflict]) -> bool:
+        """Whether a conflict is about a group that ours removed and made again, and that is equal on both sides, with all members in conflict."""
+        path = conflict.path
+        mine, other = self._made_again(path)
+        if conflict.kind not in {"created", "changed"} or mine is None or other is None:
+            return False
+        if mine.array or other.array or not same_attributes(self.ours.files, mine.attributes, other.attributes):
+            return False
+        return not any(below.path.startswith(f"{path}/") for below in remaining)
+
+    def _made_again(self, path: str) -> tuple[NodeSnapshot | None, NodeSnapshot | None]:
+        """The nodes of both sides at a path, if ours made one there, and theirs made one or has the node of the base that ours removed."""
         mine, other = self.ours.changes.get(path), self.theirs.changes.get(path)
-        if not isinstance(mine, NodeSnapshot) or not isinstance(other, NodeSnapshot) or path not in self.matching.added:
+        is_replaced = path in self.matching.added or (path in self.delta.removed and self.matching.there(path) == path)
+        if path not in self.delta.made or not is_replaced:
+            return None, None
+        known = [node if isinstance(node, NodeSnapshot) else None for node in (mine, other)]
+        return known[0], known[1]
+
+    def _is_same_array(self, path: str) -> bool:
+        mine, other = self._made_again(path)
+        if mine is None or other is None:
             return False
         if mine.array is None or other.array is None or mine.array.metadata != other.array.metadata:
             return False
