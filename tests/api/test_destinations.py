@@ -143,6 +143,17 @@ def test_nothing_is_created_at_a_point_of_a_missing_repository(name: str, place:
         assert not Path(point.partition("/")[0]).exists()
 
 
+def test_the_error_says_how_a_plain_store_gets_such_a_name(place: Path) -> None:
+    with pytest.raises(NotFoundError, match="plain store") as caught:
+        frazil.create_array("missing.repo@a", data=[1])
+    hint = str(caught.value.hint)
+    location = eval(hint[hint.index("frazil.stores") : hint.index(")", hint.index("LocalStore")) + 1])
+    frazil.create_array(location, data=[1])
+    assert frazil.open_array("missing.repo@a")[0] == 1
+    Path("other.repo@a").mkdir()
+    frazil.create_array("other.repo@a", data=[2])
+
+
 @pytest.mark.parametrize("name", [name for name in WRITERS if "overwrite" in name or name.endswith(" w")])
 def test_a_folder_with_a_repository_in_it_is_not_overwritten(name: str, place: Path) -> None:
     above = "above" if "path" not in name else "."

@@ -45,7 +45,8 @@ def split_reference(location: object) -> Named | None:
         raise NotFoundError(
             f"there is no repository at {missing}",
             path=text,
-            hint=f'check the location; frazil.Repository.create("{missing}") or `frazil repo init {missing}` creates one',
+            hint=f'check the location; frazil.Repository.create("{missing}") or `frazil repo init {missing}` creates one. '
+            f'For a plain store of this name give a Store, such as frazil.stores.LocalStore("{text}"), or the name of an existing folder',
         )
     return None
 
