@@ -199,13 +199,18 @@ def _read_int(digits: str) -> int:
     return NegativeZero() if digits == "-0" else int(digits)
 
 
+_NESTED: Final = frozenset({dict, list})
+
+
 def _check_depth(value: Json) -> None:
     level: list[Json] = [value]
     for _ in range(DEPTH_LIMIT):
-        children = [
-            child for outer in level for child in (outer.values() if isinstance(outer, dict) else _items(outer))
+        level = [
+            child
+            for outer in level
+            for child in (outer.values() if isinstance(outer, dict) else _items(outer))
+            if type(child) in _NESTED
         ]
-        level = [child for child in children if isinstance(child, (dict, list))]
         if not level:
             return
     raise MetadataError(f"the document must not nest deeper than {DEPTH_LIMIT} levels")
