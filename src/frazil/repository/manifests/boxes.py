@@ -91,9 +91,9 @@ def _capacity(first: VectorTuple, last: VectorTuple) -> int:
 
 def extents_of(coordinates: Columns) -> Extents:
     """Of int64[n, d] distinct coordinates, at least one."""
-    if len(coordinates) == 1:
-        only = tuple(coordinates[0].tolist())
-        return Extents(only, only, 1)
+    if len(coordinates) <= _FEW:
+        along = list(zip(*coordinates.tolist(), strict=True))
+        return Extents(tuple(map(min, along)), tuple(map(max, along)), len(coordinates))
     columns = np.ascontiguousarray(coordinates.T)  # NumPy is much faster along these
     return Extents(tuple(columns.min(axis=1).tolist()), tuple(columns.max(axis=1).tolist()), len(coordinates))
 

@@ -253,7 +253,7 @@ class LocalStore(Store):
         root = self._open() or self._root_created()
         result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
-        if any(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # nothing was written
+        if errno.ENOENT in [row[0] for row in rows] and root.is_removed():  # nothing was written
             result = self._published(self._root_created(), names, pieces, conditions)
             rows = result.tolist()
         table = raw(result)
