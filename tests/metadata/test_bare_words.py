@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 
+import numpy as np
 import pytest
 
 from frazil.errors import MetadataError
@@ -56,6 +57,14 @@ def test_numbers_that_are_not_finite_can_be_compared_hashed_and_pickled() -> Non
     assert numbers == pickle.loads(pickle.dumps(numbers))
     assert len({*numbers, *copy.deepcopy(numbers)}) == 3
     assert all(math.isnan(number) or math.isinf(number) for number in numbers)
+
+
+def test_infinities_are_equal_to_those_of_python() -> None:
+    for word in ("Infinity", "-Infinity"):
+        number, plain = NonFinite(word), float(word)
+        assert number == plain and plain == number and not number != plain and hash(number) == hash(plain)
+        assert number == np.float32(plain) and number != -plain and number != word and number != 0
+    assert NonFinite("NaN") != math.nan and NonFinite("NaN") == NonFinite("NaN")
 
 
 def test_users_numbers_that_are_not_finite_are_refused() -> None:

@@ -45,7 +45,8 @@ class ExactFloat(float):
 
 
 class NonFinite(float):
-    """NaN, Infinity or -Infinity, which programs write into attributes without quotes. Equal to itself, so that documents can be compared."""
+    """NaN, Infinity or -Infinity, which programs write into attributes without quotes. Equal to itself, so that documents can be compared. Infinities are equal
+    to those of Python, for users who compare an attribute; NaN is not."""
 
     __slots__ = ()
 
@@ -54,13 +55,13 @@ class NonFinite(float):
         return "NaN" if math.isnan(self) else "Infinity" if self > 0 else "-Infinity"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NonFinite) and self.word == other.word
+        return self.word == other.word if isinstance(other, NonFinite) else float.__eq__(self, other)  # type: ignore[operator]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self.word)
+        return hash(self.word) if math.isnan(self) else float.__hash__(self)
 
     def __reduce__(self) -> tuple[type[NonFinite], tuple[str]]:
         return NonFinite, (self.word,)

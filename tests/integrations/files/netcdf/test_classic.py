@@ -287,3 +287,20 @@ def test_a_large_header_is_read_on(tmp_path: Path) -> None:
 def test_files_of_other_formats() -> None:
     with pytest.raises(FormatError):
         parse_header(b"\x89HDF\r\n\x1a\n")
+
+
+def test_names_end_at_a_nul(tmp_path: Path) -> None:
+    """Old programs counted the NULs behind a name."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("xLONGER", 3)
+        file.createVariable("vLONGER", "i4", ("xLONGER",))[:] = [1, 2, 3]
+        file["vLONGER"].setncattr("aLONGER", "text")
+    path.write_bytes(path.read_bytes().replace(b"LONGER", bytes(6)))
+    scanned = scan_file(path)
+    agrees(path, scanned)
+    assert (scanned.arrays[0].path, scanned.arrays[0].dimension_names) == ("v", ("x",))
+    assert scanned.arrays[0].attributes["a"] == "text"
+    path.write_bytes(path.read_bytes().replace(b"v\0", b"\0\0"))
+    with pytest.raises(FormatError, match="the name of a variable is empty"):
+        scan_file(path)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import ChunkDecodeError, FormatError, InvalidInputError
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.tiff.messages import tiff_messages
 from frazil.stores.memory import MemoryStore
@@ -237,3 +237,40 @@ def test_values_for_no_data_that_tifffile_ignores(dtype: str, nodata: str, expec
     (array,) = imported(tmp_path / "a.tif").values()
     assert np.array_equal(array[31, 31], np.array(expected, dtype), equal_nan=dtype == "f4")
     assert array[0, 0] == 1
+
+
+def patch_tags(path: Path, **values: int) -> None:
+    """Overwrites values of tags of the first page, by name."""
+    with tifffile.TiffFile(path, mode="r+b") as file:
+        for name, value in values.items():
+            file.pages[0].tags[name].overwrite(value)
+
+
+@pytest.mark.parametrize("counted", [0, 15])
+@pytest.mark.parametrize("options", [{}, {"compression": "zlib"}, {"compression": "zlib", "predictor": True}])
+def test_a_strip_that_is_not_stored(counted: int, options: dict[str, object], tmp_path: Path) -> None:
+    """GDAL writes sparse files: its offset is 0. The bytes there are the header of the file."""
+    path = tmp_path / "a.tif"
+    nodata = [(42113, "s", 0, "7", True)]
+    values = np.arange(15, dtype="u1").reshape(3, 5)
+    tifffile.imwrite(path, values, photometric="minisblack", extratags=nodata, **options)
+    patch_tags(path, StripOffsets=0, StripByteCounts=counted)
+    (array,) = imported(path).values()
+    assert (array[...] == 7).all()
+
+
+def test_a_page_that_does_not_say_where_its_data_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.ones((3, 8), bool), photometric="minisblack")
+    data = path.read_bytes()
+    assert data.count(b"\x11\x01\x04\x00") == 1  # StripOffsets
+    path.write_bytes(data.replace(b"\x11\x01\x04\x00", b"\x12\x01\x04\x00"))
+    with pytest.raises(ChunkDecodeError, match="does not say where"):
+        imported(path)
+
+
+def test_a_page_without_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    path.write_bytes(b"II*\0\x08\0\0\0" + bytes(6))
+    with pytest.raises(ChunkDecodeError, match="have the shape"):
+        imported(path)

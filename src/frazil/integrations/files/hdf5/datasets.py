@@ -16,7 +16,8 @@ import numpy as np
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.hdf5.dimensions import Dimensions
-from frazil.integrations.files.hdf5.library_reader import is_available, is_stored
+from frazil.integrations.files.hdf5.library_reader import is_available, was_never_written
+from frazil.integrations.files.hdf5.object_header import chunk_layout
 from frazil.integrations.files.hdf5.types import (
     AFTER_NUL,
     NOT_COORDINATE,
@@ -248,6 +249,7 @@ class _Scan:
             decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
             reason = decoding if isinstance(decoding, str) else _unfiltered_chunk(stored, chunk_shape, filters)
             reason = reason or _unfilled_chunk(self.h5py, dataset, shape, len(stored))
+            reason = reason or self._unlike_reported(dataset, bool(filters))
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
@@ -306,6 +308,19 @@ class _Scan:
                     f"its chunks are encoded with {filter_name(number, name)}, which needs hdf5plugin: pip install 'frazil[hdf5]'"
                 )
         return Library("h5py", str(dataset.name), reason, tuple([number for number, *_ in filters]))
+
+    def _unlike_reported(self, dataset: h5py.Dataset, filtered: bool) -> str:
+        """The reason why the HDF5 library does not report where chunks are, or how they are stored; "" if it does."""
+        growing = [axis for axis, limit in enumerate(dataset.maxshape) if limit is None]
+        turned = len(growing) == 1 and growing[0] > 0
+        cut = filtered and any(extent % chunk for extent, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+        if not turned and not cut:
+            return ""
+        sizes = dataset.file.id.get_create_plist().get_sizes()
+        layout = chunk_layout(self._read, self.h5py.h5o.get_info(dataset.id).addr, self.user_block, sizes)
+        if turned and layout.indexed:  # the dimension that grows is the first of the index; the library forgets it when it lists chunks
+            return "the HDF5 library reports wrong places of its chunks, because the only dimension that can grow is not the first"
+        return "chunks that its end cuts are stored without filters, unlike others" if cut and layout.bare_edges else ""
 
     def _stored_chunks(self, dataset: h5py.Dataset) -> list[StoredChunk]:
         found: list[StoredChunk] = []
@@ -377,8 +392,12 @@ def _text_nbytes(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> int:
         ]
         last = slice(starts[-1], starts[-1] + min(chunks[-1], _SAMPLED))
         box = (*[slice(start, start + 1) for start in starts[:-1]], last)
-        if dataset.chunks is None or is_stored(dataset, box):
+        try:
             sizes = [len(value) for value in dataset[box].reshape(-1).tolist()]
+        except OSError as error:
+            if not was_never_written(error):
+                raise
+        else:
             most = max(most, sum(sizes) / len(sizes))
     return int(most)
 
@@ -392,6 +411,8 @@ def _fill_value(
         return np.str_(text_of(value) if isinstance(value, bytes) else "")
     if shape != dataset.shape and not _is_filled(module, dataset):
         return default_fill(dtype)
+    if dataset.id.get_create_plist().fill_value_defined() == module.h5d.FILL_VALUE_UNDEFINED:
+        return np.zeros(1, dtype)[0]  # the library leaves the elements as they are in memory, and h5py begins with zeros
     fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
     return fill
 

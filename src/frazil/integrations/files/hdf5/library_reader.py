@@ -59,8 +59,6 @@ def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
     lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(wanted.box, dataset.shape, strict=True)]
     if 0 in lengths:  # a dimension of netCDF may be longer than the dataset
         return values
-    if wanted.dtype == TEXT and dataset.chunks is not None and not is_stored(dataset, wanted.box):
-        return values  # the library cannot read fill values of text from a file that is opened read-only
     ends = [part.start + extent for part, extent in zip(wanted.box, lengths, strict=True)]
     try:
         dataset.read_direct(
@@ -71,14 +69,16 @@ def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
     except FrazilError:
         raise
     except _FAILURES as error:
+        if wanted.dtype == TEXT and was_never_written(error):
+            return np.full(shape, wanted.fill_value, object)
         raise ChunkDecodeError(f"the HDF5 library cannot decode it: {error}", key=name) from error
     return _as_text(values) if wanted.dtype == TEXT else values
 
 
-def is_stored(dataset: h5py.Dataset, box: tuple[slice, ...]) -> bool:
-    """Whether the chunk of a box was written."""
-    chunk = dataset.id.get_chunk_info_by_coord(tuple([part.start for part in box]))
-    return chunk.byte_offset is not None
+def was_never_written(error: Exception) -> bool:
+    """Whether the HDF5 library cannot read text because its chunk was never written: the fill value would go into the file, which is open for reading. Its
+    list of chunks does not answer this, as it has wrong coordinates for some datasets."""
+    return "no write intent" in str(error)
 
 
 def _as_text(values: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -137,8 +137,12 @@ class _Reader:
         size = self.number(self.count_bytes, f"the length of the name of {label}")
         if not 0 < size <= _NAME_LIMIT:
             raise self.fail(f"the name of {label} must have 1 to {_NAME_LIMIT} bytes, found {size}", start)
+        # old programs counted the NULs behind a name, where it ends for the netCDF library
+        name = self.padded(size, f"the name of {label}").partition(b"\0")[0]
+        if not name:
+            raise self.fail(f"the name of {label} is empty", start)
         try:
-            return self.padded(size, f"the name of {label}").decode()
+            return name.decode()
         except UnicodeDecodeError:
             raise self.fail(f"the name of {label} must be UTF-8", start) from None
 

@@ -95,7 +95,7 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     attributes = _attributes(series)
     if len(set(_FILE_NAME.findall(tiff.ome_metadata or ""))) > 1 or any(page is None for page in series.pages):
         raise InvalidInputError("some of its pages are in other files, or missing")
-    if series.dataoffset is not None:
+    if series.dataoffset:  # 0: its only strip is not stored
         return scan_run(
             file, size, path, dtype, shape, int(series.dataoffset), attributes=attributes, dimension_names=names
         )
@@ -201,7 +201,7 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
     flat, nbytes = offsets.reshape(-1), lengths.reshape(-1)
     if (flat > size - nbytes).any():
         raise InvalidInputError(f"the file is cut short: a tile ends after the file's {size} bytes")
-    stored = np.flatnonzero(nbytes > 0)
+    stored = np.flatnonzero((nbytes > 0) & (flat > 0))
     return ChunkColumns(np.ascontiguousarray(coordinates[stored]), flat[stored], nbytes[stored])
 
 
@@ -230,8 +230,11 @@ def open_tiff(
                     if how == "pages":
                         return _read_tiles(series, box)
                     if not mapped:
-                        mapped.append(series.asarray(out="memmap"))
+                        mapped.append(_read_whole(series, array.shape))
                     return mapped[0][box]
+                except ChunkDecodeError as error:
+                    error.key, error.path = source.name, array.path
+                    raise
                 except Exception as error:  # tifffile and its codecs raise errors of many classes
                     raise ChunkDecodeError(
                         f"tifffile cannot decode it: {messages.explained(error)}", key=source.name, path=array.path
@@ -240,6 +243,13 @@ def open_tiff(
         return read
 
     return {array.path: reader(array) for array in arrays}
+
+
+def _read_whole(series: Any, shape: tuple[int, ...]) -> Values:
+    values: Values = series.asarray(out="memmap")
+    if values.shape != shape:
+        raise ChunkDecodeError(f"the file is damaged: its pages have the shape {values.shape}, and not {shape}")
+    return values
 
 
 def _read_tiles(series: Any, box: tuple[slice, ...]) -> Values:
@@ -274,9 +284,11 @@ def _read_tiles(series: Any, box: tuple[slice, ...]) -> Values:
 
 
 def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
-    """A tile of a page, decoded; None if it is not stored."""
+    """A tile of a page, decoded; None if it is not stored. Raises ChunkDecodeError if the page does not say where it is."""
+    if row >= min(len(page.dataoffsets), len(page.databytecounts)):
+        raise ChunkDecodeError("the file is damaged: a page does not say where its tiles are")
     count = page.databytecounts[row]
-    if not count:
+    if not count or not page.dataoffsets[row]:
         return None
     handle = keyframe.parent.filehandle
     handle.seek(page.dataoffsets[row])
