@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import subprocess
 import sys
 import threading
 import zlib
@@ -274,3 +275,13 @@ def test_a_page_without_tags(tmp_path: Path) -> None:
     path.write_bytes(b"II*\0\x08\0\0\0" + bytes(6))
     with pytest.raises(ChunkDecodeError, match="have the shape"):
         imported(path)
+
+
+def test_jpeg_in_a_fresh_process(tmp_path: Path) -> None:
+    """imagecodecs cannot decode the first JPEG of a process if nothing else refers to its bytes."""
+    pytest.importorskip("imagecodecs")
+    values = np.random.default_rng(0).integers(0, 255, (512, 512, 3)).astype("u1")
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb", compression="jpeg", tile=(256, 256))
+    script = "import sys, frazil; frazil.import_file(sys.argv[1], sys.argv[2])"
+    subprocess.run([sys.executable, "-c", script, tmp_path / "a.tif", tmp_path / "a.zarr"], check=True)
+    assert np.array_equal(frazil.open_array(tmp_path / "a.zarr/a")[...], tifffile.imread(tmp_path / "a.tif"))

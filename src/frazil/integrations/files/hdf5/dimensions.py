@@ -73,9 +73,7 @@ class Dimensions:
         if own is not None and rank == 1:
             return [own]
         if "DIMENSION_LIST" in dataset.attrs:
-            found = [
-                self.scales.get(self._address(dimension[0])) if len(dimension) else None for dimension in dataset.dims
-            ]
+            found = [self._scale_of(dimension) for dimension in dataset.dims]
         if None in found and "_Netcdf4Coordinates" in dataset.attrs:
             numbers = np.asarray(dataset.attrs["_Netcdf4Coordinates"]).reshape(-1).tolist()
             if len(numbers) == rank:
@@ -83,6 +81,13 @@ class Dimensions:
         if own is not None and rank and found[0] is None:
             found[0] = own
         return found
+
+    def _scale_of(self, dimension: h5py.DimensionProxy) -> Scale | None:
+        """The first scale of a dimension; None if there is none, or none any more: a scale that was removed from the file leaves a reference to nothing."""
+        try:
+            return self.scales.get(self._address(dimension[0])) if len(dimension) else None
+        except RuntimeError:
+            return None
 
     def shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
         """The shape of the dataset in netCDF."""

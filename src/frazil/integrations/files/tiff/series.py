@@ -293,7 +293,8 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     handle = keyframe.parent.filehandle
     handle.seek(page.dataoffsets[row])
     options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
-    decoded, _, _ = keyframe.decode(handle.read(count), row, **options)
+    encoded = handle.read(count)  # kept: imagecodecs cannot decode the first JPEG of a process if nothing else refers to its bytes
+    decoded, _, _ = keyframe.decode(encoded, row, **options)
     return decoded if decoded is None else np.asarray(decoded)
 
 

@@ -1,0 +1,26 @@
+"""Names of the dimensions of HDF5 datasets whose scales are not as they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+import frazil
+
+
+def test_a_scale_that_was_removed_from_the_file(tmp_path: Path) -> None:
+    """What refers to it stays, and h5py cannot read that. The dimension has no name then."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(12).reshape(3, 4)
+        for axis, name in enumerate("xy"):
+            file[name] = np.arange(3 + axis)
+            file[name].make_scale(name)
+            file["a"].dims[axis].attach_scale(file[name])
+        del file["x"]
+    frazil.import_file(path, tmp_path / "a.zarr")
+    array = frazil.open_array(tmp_path / "a.zarr/a")
+    assert array.dimension_names == ("phony_dim_0", "y")
+    np.testing.assert_array_equal(array[...], np.arange(12).reshape(3, 4))
