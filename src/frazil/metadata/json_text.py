@@ -55,7 +55,7 @@ class NonFinite(float):
         return "NaN" if math.isnan(self) else "Infinity" if self > 0 else "-Infinity"
 
     def __eq__(self, other: object) -> bool:
-        return self.word == other.word if isinstance(other, NonFinite) else float.__eq__(self, other)  # type: ignore[operator]
+        return self.word == other.word if isinstance(other, NonFinite) else float.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

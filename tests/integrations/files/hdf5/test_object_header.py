@@ -59,7 +59,8 @@ def bare_edges(path: Path, values: np.ndarray[tuple[int, int], np.dtype[np.int32
     assert data[start : start + 4] == b"OHDR"
     assert data[start + 5] == 1  # no times; two bytes for the size
     end = start + 8 + int.from_bytes(data[start + 6 : start + 8], "little")
-    layout = re.compile(rb"[\x04\x05]\x02\x00\x03").search(data, start, end)  # version 4 or 5, chunked, no flag, rank 2 and the size of an element
+    # version 4 or 5, chunked, no flag, rank 2 and the size of an element
+    layout = re.compile(rb"[\x04\x05]\x02\x00\x03").search(data, start, end)
     assert layout is not None
     data[layout.start() + 2] = 1
     data[end : end + 4] = JenkinsLookup3.checksum(bytes(data[start:end])).to_bytes(4, "little")
@@ -81,7 +82,9 @@ def test_whole_chunks_of_such_a_dataset_need_no_library(tmp_path: Path) -> None:
     np.testing.assert_array_equal(imported(path)["a"][...], values)
 
 
-@pytest.mark.parametrize("loop", [b"OHDR\x02\x00\x14\x10\x10\x00\x00" + bytes(8) + (20).to_bytes(8, "little"), b"OHDR", b"", b"\x01" * 40])
+@pytest.mark.parametrize(
+    "loop", [b"OHDR\x02\x00\x14\x10\x10\x00\x00" + bytes(8) + (20).to_bytes(8, "little"), b"OHDR", b"", b"\x01" * 40]
+)
 def test_damaged_headers_say_nothing(loop: bytes) -> None:
     layout = chunk_layout(lambda start, length: loop[start : start + length], 0, 0, (8, 8))
     assert (layout.indexed, layout.bare_edges) == (False, False)
@@ -93,10 +96,13 @@ def test_a_fill_value_that_is_undefined(tmp_path: Path) -> None:
     with h5py.File(path, "w", libver="earliest") as file:
         file.create_dataset("chunked", (4,), "f8", chunks=(2,), fill_time="never")[:2] = [1, 2]
         file.create_dataset("run", data=np.arange(3, dtype="i2"))
+        file.create_dataset("fixed", (4,), "S3", chunks=(2,))[:2] = ["x", "y"]
+        file.create_dataset("text", (4,), h5py.string_dtype(), chunks=(2,))[:2] = ["x", "y"]
     data = path.read_bytes()
-    defined = re.compile(rb"(\x05\x00\x08\x00.\x00\x00\x00\x02..)\x01(\x00{4})", re.DOTALL)  # messages of version 2, without a value
+    # messages of version 2, without a value
+    defined = re.compile(rb"(\x05\x00\x08\x00.\x00\x00\x00\x02..)\x01(\x00{4})", re.DOTALL)
     data, count = defined.subn(lambda found: found[1] + b"\0" + found[2], data)
-    assert count == 2
+    assert count == 4
     path.write_bytes(data)
     with h5py.File(path) as file:
         for dataset in file.values():
@@ -104,3 +110,5 @@ def test_a_fill_value_that_is_undefined(tmp_path: Path) -> None:
     group = imported(path)
     assert group["chunked"][...].tolist() == [1, 2, 0, 0]
     assert group["run"][...].tolist() == [0, 1, 2]
+    assert group["fixed"][...].tolist() == [b"x", b"y", b"", b""]
+    assert np.asarray(group["text"][...]).tolist() == ["x", "y", "", ""]

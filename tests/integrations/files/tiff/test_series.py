@@ -284,4 +284,6 @@ def test_jpeg_in_a_fresh_process(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb", compression="jpeg", tile=(256, 256))
     script = "import sys, frazil; frazil.import_file(sys.argv[1], sys.argv[2])"
     subprocess.run([sys.executable, "-c", script, tmp_path / "a.tif", tmp_path / "a.zarr"], check=True)
-    assert np.array_equal(frazil.open_array(tmp_path / "a.zarr/a")[...], tifffile.imread(tmp_path / "a.tif"))
+    array = frazil.open_array(tmp_path / "a.zarr/a")
+    assert np.array_equal(array[...], tifffile.imread(tmp_path / "a.tif"))
+    assert array.attrs["photometric"] == "rgb"  # in the file it is ycbcr

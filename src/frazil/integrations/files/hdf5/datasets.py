@@ -272,7 +272,6 @@ class _Scan:
         # a chunk that is not stored has the dataset's own fill value, even if the attribute differs
         if fill is None or library is not None or len(chunks.offsets) + len(inline_chunks) < math.prod(grid):
             fill = own_fill
-        names = self.dimensions.names(dataset)
         return ScannedArray(
             path,
             shape,
@@ -281,7 +280,7 @@ class _Scan:
             codecs,
             fill,
             attributes,
-            names,
+            self.dimensions.names(dataset),
             chunks,
             inline_chunks,
             layout == h5d.CHUNKED,
@@ -318,7 +317,9 @@ class _Scan:
             return ""
         sizes = dataset.file.id.get_create_plist().get_sizes()
         layout = chunk_layout(self._read, self.h5py.h5o.get_info(dataset.id).addr, self.user_block, sizes)
-        if turned and layout.indexed:  # the dimension that grows is the first of the index; the library forgets it when it lists chunks
+        if (
+            turned and layout.indexed
+        ):  # the dimension that grows is the first of the index; the library forgets it when it lists chunks
             return "the HDF5 library reports wrong places of its chunks, because the only dimension that can grow is not the first"
         return "chunks that its end cuts are stored without filters, unlike others" if cut and layout.bare_edges else ""
 
@@ -406,14 +407,15 @@ def _fill_value(
     module: ModuleType, dataset: h5py.Dataset, dtype: np.dtype[np.generic], shape: tuple[int, ...]
 ) -> np.generic:
     """The value of elements that were never written, also behind the end of a dataset that has `shape` in netCDF."""
+    is_undefined = dataset.id.get_create_plist().fill_value_defined() == module.h5d.FILL_VALUE_UNDEFINED
     if dtype == TEXT:
-        value = dataset.fillvalue
+        value = "" if is_undefined else dataset.fillvalue
         return np.str_(text_of(value) if isinstance(value, bytes) else "")
     if shape != dataset.shape and not _is_filled(module, dataset):
         return default_fill(dtype)
-    if dataset.id.get_create_plist().fill_value_defined() == module.h5d.FILL_VALUE_UNDEFINED:
-        return np.zeros(1, dtype)[0]  # the library leaves the elements as they are in memory, and h5py begins with zeros
-    fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
+    # without one, the library leaves elements as they are in memory, where h5py puts zeros
+    value = np.zeros(1, dtype) if is_undefined else dataset.fillvalue
+    fill: np.generic = np.asarray(value).reshape(-1).astype(dtype)[0]
     return fill
 
 

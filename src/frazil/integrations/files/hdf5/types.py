@@ -107,7 +107,7 @@ _CLASSES: Final = {  # H5T_class_t
     0: "integer of odd precision",
     1: "float that is not IEEE 754's",
     2: "time",
-    4: "bit field",
+    4: "bit field, big-endian or of odd size",
     5: "opaque",
     7: "reference",
     8: "enumeration of odd integers",
@@ -118,15 +118,16 @@ _CLASSES: Final = {  # H5T_class_t
 
 
 def _number(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
-    """The dtype of a plain integer or float; None for all else."""
+    """The dtype of a plain integer or float, or of a bit field, which h5py reads as an integer too, if it is little-endian; None for all else."""
     h5t = h5py.h5t
-    for letter, sizes, names in (
-        ("i", (1, 2, 4, 8), "STD_I"),
-        ("u", (1, 2, 4, 8), "STD_U"),
-        ("f", (2, 4, 8), "IEEE_F"),
+    for letter, sizes, names, orders in (
+        ("i", (1, 2, 4, 8), "STD_I", ("LE", "BE")),
+        ("u", (1, 2, 4, 8), "STD_U", ("LE", "BE")),
+        ("f", (2, 4, 8), "IEEE_F", ("LE", "BE")),
+        ("u", (1, 2, 4, 8), "STD_B", ("LE",)),
     ):
         for size in sizes:
-            for order in ("LE", "BE"):
+            for order in orders:
                 if getattr(h5t, f"{names}{8 * size}{order}").equal(kind):
                     return np.dtype(f"{'<' if order == 'LE' else '>'}{letter}{size}")
     return None

@@ -42,6 +42,7 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
     50000: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
     34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
 }
+_JPEG: Final = (6, 7)
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
 _FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that contains a page
 _MOST_COLOURS: Final = 2**12
@@ -154,6 +155,8 @@ def _attributes(series: Any) -> dict[str, Json]:
     InvalidInputError for a colour map that is too long for an attribute."""
     found: dict[str, Json] = {"axes": str(series.axes)}
     photometric = getattr(series.keyframe.photometric, "name", str(series.keyframe.photometric)).lower()
+    if photometric == "ycbcr" and int(series.keyframe.compression) in _JPEG:
+        photometric = "rgb"  # as tifffile decodes it
     if photometric != "minisblack":
         found["photometric"] = photometric
     colours = series.keyframe.colormap
@@ -293,7 +296,9 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     handle = keyframe.parent.filehandle
     handle.seek(page.dataoffsets[row])
     options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
-    encoded = handle.read(count)  # kept: imagecodecs cannot decode the first JPEG of a process if nothing else refers to its bytes
+    encoded = handle.read(
+        count
+    )  # kept: imagecodecs cannot decode the first JPEG of a process if nothing else refers to its bytes
     decoded, _, _ = keyframe.decode(encoded, row, **options)
     return decoded if decoded is None else np.asarray(decoded)
 
