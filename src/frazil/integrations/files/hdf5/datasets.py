@@ -317,9 +317,8 @@ class _Scan:
             return ""
         sizes = dataset.file.id.get_create_plist().get_sizes()
         layout = chunk_layout(self._read, self.h5py.h5o.get_info(dataset.id).addr, self.user_block, sizes)
-        if (
-            turned and layout.indexed
-        ):  # the dimension that grows is the first of the index; the library forgets it when it lists chunks
+        # the dimension that grows comes first in the index, which the library forgets when it lists chunks
+        if turned and layout.indexed:
             return "the HDF5 library reports wrong places of its chunks, because the only dimension that can grow is not the first"
         return "chunks that its end cuts are stored without filters, unlike others" if cut and layout.bare_edges else ""
 

@@ -93,9 +93,8 @@ def import_file(
     The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out,
     FormatError, AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
     check_flag(dry_run, "dry_run")
-    path = normalise(
-        path, check_lenient_name
-    )  # the rules of the hierarchy, which may be stricter, apply when nodes are created
+    # the rules of the hierarchy, which may be stricter, apply when nodes are created
+    path = normalise(path, check_lenient_name)
     if mode not in (None, "copy", "adopt", "virtual"):
         raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")
     layout = LayoutOptions(chunks, shards, codecs)

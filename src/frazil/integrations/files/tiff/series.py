@@ -296,9 +296,8 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     handle = keyframe.parent.filehandle
     handle.seek(page.dataoffsets[row])
     options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
-    encoded = handle.read(
-        count
-    )  # kept: imagecodecs cannot decode the first JPEG of a process if nothing else refers to its bytes
+    # imagecodecs cannot decode the first JPEG of a process unless another reference to its bytes exists
+    encoded = handle.read(count)
     decoded, _, _ = keyframe.decode(encoded, row, **options)
     return decoded if decoded is None else np.asarray(decoded)
 
