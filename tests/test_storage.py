@@ -71,6 +71,30 @@ def test_file_systems(tmp_path: Path) -> None:
     assert frazil.load(storage.ObjectStore(memory, read_only=True)).tolist() == [0, 1, 2]  # type: ignore[union-attr] # of an array
 
 
+def test_the_names_are_classes(tmp_path: Path) -> None:
+    """Scripts test stores by them, and join them in annotations."""
+    array = frazil.create_array(storage.LocalStore(tmp_path / "a.zarr"), shape=(4,), dtype="i4")
+    names = (storage.LocalStore, storage.MemoryStore, storage.ZipStore, storage.FsspecStore, storage.ObjectStore)
+    made: list[object] = [array.store, storage.MemoryStore(), storage.ZipStore(tmp_path / "a.zip", mode="w")]
+    made.append(storage.FsspecStore(pytest.importorskip("fsspec").filesystem("memory"), path="/frazil-kinds.zarr"))
+    made.append(storage.ObjectStore(pytest.importorskip("obstore.store").MemoryStore()))
+    for store, expected in zip(made, names, strict=True):
+        assert [name for name in names if isinstance(store, name)] == [expected]
+    assert isinstance(storage.MemoryStore({}, read_only=True), storage.MemoryStore)
+    assert not isinstance({}, storage.MemoryStore)
+    assert isinstance(array.store, storage.LocalStore | storage.MemoryStore)
+    assert {str, storage.ZipStore} < set((storage.ZipStore | storage.StoreLike).__args__)
+    with pytest.raises(InvalidInputError, match="base class"):
+        type("Counting", (storage.MemoryStore,), {})
+
+
+def test_stores_say_whether_they_are_read_only(tmp_path: Path) -> None:
+    for store in (storage.MemoryStore(), storage.MemoryStore({}), storage.LocalStore(tmp_path)):
+        assert not store.read_only
+    for store in (storage.MemoryStore(read_only=True), storage.LocalStore(tmp_path, read_only=True)):
+        assert store.read_only
+
+
 _KILLED = """
 import os, sys
 from frazil.stores import ZipStore

@@ -62,8 +62,13 @@ def test_lossy_modes_of_zfp(codec: Zfp) -> None:
 
 
 @pytest.mark.parametrize(
-    "codec", [NumcodecsZfpy(4, tolerance=1e-3), NumcodecsZfpy(2, rate=24), NumcodecsZfpy(3, precision=30)], ids=repr
-)
+    "codec",
+    [
+        NumcodecsZfpy(4, tolerance=1e-3), NumcodecsZfpy(2, rate=24), NumcodecsZfpy(3, precision=30),
+        NumcodecsZfpy(), NumcodecsZfpy(2), NumcodecsZfpy(3),  # reversible, as the value of the mode is -1
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_zfp_behind_a_header(codec: NumcodecsZfpy) -> None:
     theirs = pytest.importorskip("numcodecs.zfpy").ZFPY(**(codec.configuration() or {}))
     spec = chunk_spec("float32", (9, 10))

@@ -39,11 +39,11 @@ def check_mapping(value: object, name: str) -> None:
             raise InvalidInputError(f"{name} has the key {key!r}; keys must be text", path=name)
 
 
-def check_depth(value: object) -> None:
-    """Raises InvalidInputError for a value that is not a number of levels."""
+def check_depth(value: object, name: str = "max_depth") -> None:
+    """Raises InvalidInputError for a value that is not a number of levels, or of nodes."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if value is not None and not (whole and value >= 0):  # type: ignore[operator] # which is whole
-        raise InvalidInputError(f"max_depth is {value!r}; it must be a whole number from 0, or None for all levels")
+        raise InvalidInputError(f"{name} is {value!r}; it must be a whole number from 0, or None for all")
 
 
 def check_sequence(value: Sequence[T], name: str) -> tuple[T, ...]:

@@ -213,11 +213,13 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def tree(
         self, max_depth: int | None = None, *, level: int | None = None, **zarr: Unpack[TreeArguments]
     ) -> _tree.Tree:
-        """Everything below this group, as a value that prints as a tree. level is zarr-python's name for max_depth; its other arguments have no effect."""
+        """Everything below this group, as a value that prints as a tree. level is zarr-python's name for max_depth, max_nodes its limit; its other
+        arguments have no effect."""
         check_depth(depth := max_depth if level is None else level)
+        check_depth(most := zarr.get("max_nodes"), "max_nodes")
         below = len(self.path) + (self.path != "")
         nodes = [(path[below:], metadata) for path, metadata in members.nodes_below(self._location, depth)]
-        return _tree.Tree("/" + self.path, tuple(nodes))
+        return _tree.Tree("/" + self.path, tuple(nodes)).first(most)
 
     def _with_options(self, path: str, inner_order: object, shard_writes: object) -> NodeLocation:
         location = self._at(path)

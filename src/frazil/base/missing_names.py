@@ -25,7 +25,6 @@ _STORES: Final[dict[str, str]] = {
     "WrapperStore": "frazil.stores.WrappedStore is a store over a store",
     "LoggingStore": "frazil.stores.WrappedStore is a store over a store, for example to count requests",
     "GpuMemoryStore": "arrays are read into the memory of NumPy",
-    "StoreLike": "frazil.stores.Store is a store",
     "atexit_rmtree": "tempfile.TemporaryDirectory makes a folder that is removed",
     "contains_array": "`path in group`, or frazil.open_array, which raises NotFoundError",
     "contains_group": "`path in group`, or frazil.open_group, which raises NotFoundError",

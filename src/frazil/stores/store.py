@@ -63,6 +63,11 @@ class Store(StorePort):
         """The location as a user would name it, for messages. The repr, where a store has no such name."""
         return repr(self)
 
+    @property
+    def read_only(self) -> bool:
+        """Whether writes raise ReadOnlyError."""
+        return not self.capabilities.writable
+
     def close(self) -> None:
         """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""
 

@@ -74,6 +74,14 @@ def test_raw_types(size):
     assert CORE_EXTENSIONS.from_numpy(f"V{size}") == kind
 
 
+def test_zeros_complete_raw_bytes_of_users():
+    kind = CORE_EXTENSIONS.data_type(Extension("r24"))
+    assert kind.fill_from_user(b"ab").data == b"ab\0"
+    for wrong in (b"abcd", [1, 2]):
+        with refused("fill_value", "3"):
+            kind.fill_from_user(wrong)
+
+
 @pytest.mark.parametrize("name", ["r0", "r4", "r08", "r12", "r17179869184", "r9" + "9" * 5000])
 def test_bad_raw_types_are_refused(name):
     with refused("data_type", "a multiple of 8"):

@@ -9,10 +9,18 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 
 class Tree(Record):
-    """name: of the group at the top; nodes: paths below it, depth first, each with its metadata, or the error of its document. Prints as a tree."""
+    """name: of the group at the top; nodes: paths below it, depth first, each with its metadata, or the error of its document; left_out: number of nodes that
+    are not among them. Prints as a tree."""
 
     name: str
     nodes: tuple[tuple[str, ArrayMetadata | GroupMetadata | FrazilError], ...]
+    left_out: int = 0
+
+    def first(self, most: int | None) -> Tree:
+        """The tree with at most so many nodes."""
+        if most is None or len(self.nodes) <= most:
+            return self
+        return Tree(self.name, self.nodes[:most], len(self.nodes) - most)
 
     def __repr__(self) -> str:
         last = {}
@@ -27,6 +35,8 @@ class Tree(Record):
             del bars[depth:]
             lines.append(f"{''.join(bars)}{'└── ' if is_last else '├── '}{one_line(name)}{_summary(metadata)}")
             bars.append("    " if is_last else "│   ")
+        if self.left_out:
+            lines.append(f"and {self.left_out:,} more")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Json]:

@@ -21,6 +21,7 @@ _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
 }
 _EXPERT_MEMBERS = ("minbits", "maxbits", "maxprec", "minexp")
 _MOST_DIMENSIONS = 4
+_REVERSIBLE: Final = 5  # the number of this mode in headers
 _LEAST_BITS: Final = {"i4": 1, "i8": 1, "f4": 9, "f8": 12}  # of a block: floating-point numbers have a common exponent
 _ZARRS_DIMENSIONS: Final = 3
 
@@ -202,7 +203,7 @@ def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
 
 class NumcodecsZfpy(ArrayToBytes):
     """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision), 4 (tolerance) or, as zarrs
-    writes it, 5 (reversible); the other members are ignored.
+    writes it, 5 (reversible); the other members are ignored. A negative value of the mode, which is the default of numcodecs, is reversible, too.
 
     compression_kwargs: the same values again, as numcodecs writes them for arrays of Zarr v2; they are not kept."""
 
@@ -225,15 +226,12 @@ class NumcodecsZfpy(ArrayToBytes):
 
     def _without_header(self) -> Zfp:
         """The same codec without a header."""
-        if self.mode == 2:
-            return Zfp("fixed_rate", rate=self.rate)
-        if self.mode == 5:
+        value = {2: self.rate, 3: self.precision, 4: self.tolerance}.get(self.mode, -1)
+        if isinstance(value, int | float) and value < 0:
             return Zfp()
-        return (
-            Zfp("fixed_precision", precision=self.precision)
-            if self.mode == 3
-            else Zfp("fixed_accuracy", self.tolerance)
-        )
+        if self.mode == 2:
+            return Zfp("fixed_rate", rate=value)
+        return Zfp("fixed_precision", precision=self.precision) if self.mode == 3 else Zfp("fixed_accuracy", value)
 
     def configuration(self) -> dict[str, object] | None:
         return {member: getattr(self, member) for member in self._kept}
@@ -261,6 +259,7 @@ class NumcodecsZfpy(ArrayToBytes):
             raise ChunkDecodeError(f"codec {self.name}: {header['type']} {found}, not {spec.dtype} {spec.shape}")
         # a header of damaged data may name another mode, whose blocks are longer than the data
         config = header["config"]
-        if config["mode"] != self.mode or (self.mode == 2 and not config["rate"] <= self.rate + 64):
-            raise ChunkDecodeError(f"codec {self.name}: the header has mode {config['mode']}, not {self.mode}")
+        mode = _REVERSIBLE if self._without_header().mode == "reversible" else self.mode
+        if config["mode"] != mode or (mode == 2 and not config["rate"] <= self.rate + 64):
+            raise ChunkDecodeError(f"codec {self.name}: the header has mode {config['mode']}, not {mode}")
         return _demoted(zfpy.decompress_numpy(padded).reshape(spec.shape), spec.dtype)

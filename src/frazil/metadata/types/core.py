@@ -272,11 +272,11 @@ class RawType(DataType):
         return to_base64(data) if self.name == RAW_BYTES else list(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        """Bytes of the right length, or the forms of documents."""
+        """Bytes, or the forms of documents. Zeros complete fewer bytes, as in NumPy."""
         if isinstance(value, (bytes, bytearray, memoryview)):
-            if len(data := bytes(value)) != self.itemsize:
+            if len(data := bytes(value)) > self.itemsize:
                 raise refusal(path, f"{self.itemsize} bytes", found(list(data)))
-            return data
+            return data.ljust(self.itemsize, b"\0")
         if isinstance(value, tuple):
             value = list(value)
         if not isinstance(value, (list, str)):
