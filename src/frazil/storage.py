@@ -96,7 +96,9 @@ class ZipStore(metaclass=_StoreName):
         if mode not in ("r", "a", "w", "x"):
             raise InvalidInputError(f"mode is {mode!r}; it must be one of r, a, w, x")
         if mode == "w" and read_only:
-            raise InvalidInputError('mode "w" replaces the archive, and read_only=True forbids that', hint="leave one out")
+            raise InvalidInputError(
+                'mode "w" replaces the archive, and read_only=True forbids that', hint="leave one out"
+            )
         if compression:
             raise InvalidInputError(
                 f"compression is {compression!r}; entries are stored as they are", hint="chunks are compressed already"

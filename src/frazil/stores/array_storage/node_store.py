@@ -72,6 +72,7 @@ class NodeStore(Store):
     nodes: the nodes shown;  known: the extensions that documents may name;  read_only: whether writing is refused"""
 
     __slots__ = ("extensions", "nodes", "read_only")
+    read_only: bool
 
     def __init__(self, nodes: NodeStorage, extensions: KnownExtensions, read_only: bool = False) -> None:
         self.nodes, self.extensions, self.read_only = nodes, extensions, read_only
