@@ -95,6 +95,18 @@ def test_stores_say_whether_they_are_read_only(tmp_path: Path) -> None:
         assert store.read_only
 
 
+def test_nodes_are_locations() -> None:
+    """Not mappings of keys to bytes, whose methods a group has."""
+    group = frazil.group({})
+    group.create_array("below/deep/leaf", shape=(4,), dtype="i4")
+    group.create_array("top", shape=(4,), dtype="i4")
+    assert frazil.open_array(group, path="below/deep/leaf").path == "below/deep/leaf"
+    held: dict[str, bytes] = {}
+    frazil.copy(group["below"], held)
+    frazil.copy(group["top"], frazil.open_group(held, mode="r+"), to="top")
+    assert [path for path, _ in frazil.open_group(held).members(None)] == ["deep", "deep/leaf", "top"]
+
+
 _KILLED = """
 import os, sys
 from frazil.stores import ZipStore

@@ -250,16 +250,6 @@ def test_a_damaged_document_can_be_removed(store: Store) -> None:
     assert group.create_array("top", **SMALL, overwrite=True)[...].tolist() == [0] * 4
 
 
-def test_nodes_are_locations(store: Store) -> None:
-    """Not mappings of keys to bytes, whose methods a group has."""
-    group = filled(store)
-    assert frazil.open_array(group, path="below/deep/leaf").path == "below/deep/leaf"
-    held: dict[str, bytes] = {}
-    frazil.copy(group["below"], held)
-    frazil.copy(group["top"], frazil.open_group(held, mode="r+"), to="top")
-    assert [path for path, _ in frazil.open_group(held).members(None)] == ["deep", "deep/leaf", "top"]
-
-
 def test_members_by_depth_and_the_tree(store: Store) -> None:
     group = filled(store)
     group.create_array("below/a-b", shape=(2, 3), dtype="f4")

@@ -14,10 +14,19 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from frazil.stores import memory
     from frazil.stores.objects import clients, connections, object_store, storage_options
     from frazil.stores.operations import foreign_stores
     from frazil.stores.zip import zip_store
+
+    class Node(Protocol):
+        """An Array or a Group."""
+
+        @property
+        def store_path(self) -> StorePath: ...
+
 else:
     memory = LateModule("frazil.stores.memory")
     clients = LateModule("frazil.stores.objects.clients")
@@ -26,7 +35,9 @@ else:
     storage_options = LateModule("frazil.stores.objects.storage_options")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | StorePath | connections.ObjectClient | foreign_stores.AnyStore"
+Location: TypeAlias = (
+    "str | os.PathLike[str] | Store | StorePath | Node | connections.ObjectClient | foreign_stores.AnyStore"
+)
 
 _ALLOWED: Final = (
     'a folder or a zip archive ("sea.zarr", "sea.zarr.zip", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '

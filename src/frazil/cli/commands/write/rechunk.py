@@ -88,7 +88,7 @@ def _opened(options: Namespace, source: InSession | None) -> Array:
     if source is None:
         return open_source(options.source, runtime=runtime)
     found = source.session.open(source.path)
-    return open_source(found, runtime=runtime)  # type: ignore[arg-type] # refuses a group
+    return open_source(found, runtime=runtime)  # which refuses a group
 
 
 def _prepared(options: Namespace, array: Array, source: InSession | None, target: InSession | None) -> RechunkTask:
