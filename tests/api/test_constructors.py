@@ -24,6 +24,25 @@ def test_arrays_of_one_value(name: str, value: int, tmp_path: Path) -> None:
         make(3, store=tmp_path / "a.zarr")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "fill", "kept"),
+    [
+        ("i1", 1, 1),
+        ("f4", 1, 1.0),
+        ("i4", 300.5, 0),
+        ("u1", 300, 0),
+        ("f4", np.nan, np.nan),
+        ("i4", np.nan, 0),
+        ("string", 1, ""),
+    ],
+)
+def test_empty_like_of_another_data_type_keeps_a_fill_value_that_it_holds(
+    dtype: str, fill: float, kept: object
+) -> None:
+    source = frazil.full(3, fill, dtype="i8" if isinstance(fill, int) else "f8")
+    np.testing.assert_equal(frazil.empty_like(source, dtype=dtype)[:].tolist(), [kept] * 3)
+
+
 @pytest.mark.parametrize(("name", "value"), [("empty_like", 9), ("zeros_like", 0), ("ones_like", 1)])
 def test_arrays_like_others(name: str, value: int) -> None:
     make = getattr(frazil, name)

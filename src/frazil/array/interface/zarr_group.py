@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import check_above
@@ -229,11 +232,21 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
     if "dtype" not in arguments:
         found["fill_value"] = None if metadata.fill_is_undefined else metadata.fill_value
+    elif not metadata.fill_is_undefined and _holds(arguments["dtype"], data.fill_value):
+        found["fill_value"] = data.fill_value
     if "chunks" not in arguments:
         found["shards"] = data.shards
         if not isinstance(metadata.chunk_grid, RegularGrid):
             found["chunks" if data.shards is None else "shards"] = metadata.chunk_grid
     return {**found, **arguments}
+
+
+def _holds(dtype: object, fill: np.generic | None) -> bool:
+    """Whether NumPy converts a fill value to this data type without a change."""
+    with suppress(TypeError, ValueError, OverflowError), np.errstate(all="ignore"):
+        cast = np.asarray(fill).astype(dtype)  # type: ignore[call-overload] # other types of data type are a TypeError
+        return bool(cast == fill or cast != cast)  # noqa: PLR0124 # NaN
+    return False
 
 
 def node_arguments(path: str, node: object) -> dict[str, object]:
