@@ -9,12 +9,12 @@ import frazil
 from frazil import errors, extensions
 
 NAMES = {
-    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "config", "consolidate_metadata", "convert", "copy", "create_array", "create_group", "dask", "dtype",
+    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "config", "consolidate_metadata", "convert", "copy", "create_array", "create_group", "dtype",
     "errors",
     "export_file", "extensions", "import_file", "open",
     "array", "create", "empty", "empty_like", "from_array", "full", "full_like", "group", "load", "ones", "ones_like", "save", "save_array", "save_group", "zeros", "zeros_like",
     "create_hierarchy", "open_like", "print_debug_info", "storage", "tree",
-    "open_array", "open_consolidated", "open_group", "rechunk", "shards", "stores", "validate", "xarray", "zarr",
+    "open_array", "open_consolidated", "open_group", "rechunk", "shards", "stores", "validate",
 }  # fmt: skip
 FOR_EXTENSIONS = {
     "ArrayExtension", "ArrayMetadata", "ChunkGrid", "ChunkKeyEncoding", "DataType", "DataTypeFamily", "DraftKeys", "Extension", "FillValue", "Json",
@@ -60,7 +60,13 @@ SLOW = {
 
 def test_public_names() -> None:
     assert set(frazil.__all__) == NAMES
-    assert all(hasattr(frazil, name) for name in NAMES)
+    assert all(hasattr(frazil, name) for name in (*NAMES, "dask", "xarray", "zarr"))
+
+
+def test_a_star_import_needs_no_extra() -> None:
+    refuse = "import sys; sys.modules.update(dict.fromkeys(('dask', 'xarray', 'zarr', 'h5py', 'obstore')))"
+    code = f"{refuse}; from frazil import *; assert zeros((2, 2))[:].sum() == 0"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_names_for_extensions() -> None:

@@ -38,7 +38,10 @@ from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.runtime import Runtime, config
 
 if TYPE_CHECKING:
-    from frazil import dask, dtype, extensions, storage, xarray, zarr
+    from frazil import dask as dask
+    from frazil import dtype, extensions, storage
+    from frazil import xarray as xarray
+    from frazil import zarr as zarr
     from frazil.api.consolidated import consolidate_metadata, open_consolidated
     from frazil.api.repository import Repository
     from frazil.api.session import Session
@@ -90,7 +93,6 @@ __all__ = [
     "copy",
     "create_array",
     "create_group",
-    "dask",
     "dtype",
     "errors",
     "export_file",
@@ -104,9 +106,7 @@ __all__ = [
     "shards",
     "stores",
     "validate",
-    "xarray",
-    "zarr",
-]
+]  # without dask, xarray and zarr, whose packages may be missing: `from frazil import *` would fail
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
