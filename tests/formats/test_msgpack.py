@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 import tracemalloc
+from collections import OrderedDict
 
 import pytest
 from hypothesis import example, given
@@ -243,6 +246,51 @@ def test_nesting_has_a_limit() -> None:
         unpack(b"\x91" + deep)
     with pytest.raises(InvalidInputError, match="deeper"):
         pack([value])
+
+
+def test_a_thread_of_little_stack_may_pack_deep_values() -> None:
+    code = """
+import threading
+from frazil.formats.msgpack import DEPTH_LIMIT, pack
+deep = []
+for level in range(DEPTH_LIMIT - 1):
+    deep = [deep] if level % 2 else {"x": deep}
+threading.stack_size(2**15)
+thread = threading.Thread(target=lambda: print(len(pack(deep))))
+thread.start()
+thread.join()
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(run.stdout) > DEPTH_LIMIT
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
+@pytest.mark.parametrize("value", ["'x' * 2**28", "['x'] * 2**25", "dict.fromkeys(range(2**22))", "b'x' * 2**28"])
+def test_without_memory_nothing_is_packed(value: str) -> None:
+    code = f"""
+import resource
+from frazil.formats.msgpack import pack
+value = {value}
+used = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**23,) * 2)
+try:
+    pack(value)
+except MemoryError:
+    print("no memory")
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout == "no memory\n"
+
+
+class _Ordered(OrderedDict[str, int]):
+    """Whose order is not that of its dict."""
+
+
+def test_mappings_are_written_in_their_order() -> None:
+    value = _Ordered(a=1, b=2)
+    value.move_to_end("a")
+    assert unpack(pack(value)) == {"b": 2, "a": 1}
+    assert pack(value) == pack({"b": 2, "a": 1})
 
 
 # --- structs and enums -------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::str;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use crate::columns::{Bytes, wrong};
@@ -244,6 +245,7 @@ pub fn decode_manifest(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<(Vec
 pub fn encode_manifest(py: Python<'_>, columns: &Bound<'_, PyAny>) -> PyResult<Segment> {
     let columns = Bytes::all(columns, "columns")?;
     let columns: [&[u8]; COLUMNS] = lent(&columns)?;
+    check_memory(2 * total(&columns))?;
     detached(py, total(&columns), || manifest_encode::encode(columns).map(segment))?.map_err(wrong)
 }
 
@@ -257,11 +259,17 @@ pub fn join_references(py: Python<'_>, parts: &Bound<'_, PyAny>) -> PyResult<Opt
         bytes += total(&part);
         columns.push(Columns::new(part).map_err(wrong)?);
     }
+    check_memory(3 * bytes)?; // the columns joined, then picked in order, and the order
     let joined = detached(py, bytes, || join(&columns))?.map_err(wrong)?;
     Ok(joined.map(|references| {
         let [_, columns @ ..] = references.into_columns();
         columns.map(segment).into()
     }))
+}
+
+/// Raises MemoryError where there is no room for this many bytes; an allocation that fails later would abort the process.
+fn check_memory(bytes: usize) -> PyResult<()> {
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| PyMemoryError::new_err(()))
 }
 
 fn lent<const N: usize>(columns: &[Bytes]) -> PyResult<[&[u8]; N]> {
