@@ -49,14 +49,15 @@ LOOK = ["fetch refs", "fetch refs"]  # in one round: the known branch file, and 
 
 
 class _Rounds(CountingStore):
-    """Also counts the calls: the requests of one are sent at the same time."""
+    """Also counts the calls: the requests of one are sent at the same time. walks: those of one snapshot"""
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)
-        self.rounds = 0
+        self.rounds = self.walks = 0
 
     def fetch(self, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
         self.rounds += 1
+        self.walks += len(names) == 1 and names[0].startswith("snapshots")
         return super().fetch(names, spans, **options)
 
 
@@ -97,6 +98,32 @@ def test_rounds_of_requests_over_a_long_history() -> None:
         assert sum(done.key.startswith("snapshots") for done in store.requests) < 20, (
             "as far as the snapshot is from the tip"
         )
+
+
+def test_snapshots_that_fill_the_cache_are_read_once() -> None:
+    store, ids = _long_history(100)
+    repo = frazil.Repository.open(store, runtime=Runtime(cache_bytes=8 * 2**10))
+    found = list(repo.history())
+    store.clear()
+    assert [commit.metadata for commit in with_metadata(found)] == [commit.metadata for commit in repo.history()][
+        : len(ids)
+    ]
+    keys = [request.key for request in store.requests if request.key.startswith("snapshots")]
+    assert max(map(keys.count, keys)) <= 2, "by each of the two"
+
+
+def test_the_tips_of_many_branches_are_read_in_one_batch() -> None:
+    for branches in (10, 60):
+        store, ids = _long_history(30)
+        repo = frazil.Repository.open(store)
+        for number in range(branches):
+            repo.create_branch(f"b{number}", ids[1])
+            with repo.transaction(f"b{number}", message="own") as root:
+                root.create_group("g")
+        opened = frazil.Repository.open(store)
+        store.walks = 0
+        opened.create_tag("t", ids[20])
+        assert store.walks < 15
 
 
 def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:

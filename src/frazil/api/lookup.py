@@ -82,10 +82,12 @@ class Commit:
 
 def with_metadata(found: Sequence[Commit]) -> Iterator[Commit]:
     """Commits of one repository, in their order, whose metadata are read in batches."""
-    for at in range(0, len(found), _AT_ONCE):
+    at = 0
+    while at < len(found):
         batch = found[at : at + _AT_ONCE]
-        batch[0]._made[0].read_ahead([commit.snapshot for commit in batch])
-        yield from batch
+        count = batch[0]._made[0].read_ahead([commit.snapshot for commit in batch])
+        yield from batch[:count]
+        at += count
 
 
 class History(Iterator[Commit]):

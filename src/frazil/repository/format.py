@@ -374,8 +374,9 @@ class RepositoryFormat(Protocol):
     def read_snapshots(self, files: Sequence[ObjectId]) -> Sequence[Snapshot]:
         """Several snapshots, fetched in one batch even if they are cached. Raises as snapshot."""
 
-    def read_ahead(self, files: Sequence[ObjectId]) -> None:
-        """Caches snapshots that are not cached yet, fetched in one batch, as they will be read one by one. Those that cannot be read are left out."""
+    def read_ahead(self, files: Sequence[ObjectId]) -> int:
+        """Caches snapshots that will be read one by one, fetched in one batch: as many of the first as fit well into the cache. Returns their number, at least
+        one. Those that cannot be read are left out."""
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """Manifests, in the order of their ids, fetched in one batch. Raises NotFoundError, FormatError."""

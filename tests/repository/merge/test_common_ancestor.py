@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import ConflictError, InvalidInputError, NotFoundError
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.snapshots import SnapshotInfo
@@ -38,8 +38,9 @@ class Histories:
             yield Ancestor(SnapshotInfo(name(at), self.times[at], ""), None if parent is None else name(parent))
             at = parent
 
-    def read_ahead(self, files: Sequence[ObjectId]) -> None:
+    def read_ahead(self, files: Sequence[ObjectId]) -> int:
         """Nothing is cached here."""
+        return len(files)
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         merged = self.own[int.from_bytes(snapshot, "big")][1]
@@ -88,6 +89,30 @@ def test_the_newest_common_ancestor(found: Histories, data: st.DataObject) -> No
         with pytest.raises(ConflictError) as caught:
             common_ancestor(found.port(), name(one), name(other))
         assert all(encode_id(name(at)) in str(caught.value) for at in expected)
+
+
+class _Unreadable(Histories):
+    """unreadable: snapshots that the store does not give"""
+
+    unreadable: frozenset[int] = frozenset()
+
+    def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
+        for found in super().ancestors(snapshot):
+            if int.from_bytes(found.snapshot, "big") in self.unreadable:
+                raise StoreError("it is in another storage class")
+            yield found
+
+
+def test_snapshots_that_are_not_needed_may_be_unreadable() -> None:
+    count, fork = 100, 80
+    parents: list[tuple[int | None, int | None]] = [(None, None), *[(at, None) for at in range(count)], (fork, None)]
+    for at in range(fork - 2):  # two generations behind the common ancestor are looked at
+        found = _Unreadable(parents, list(range(len(parents))))
+        found.unreadable = frozenset({at})
+        assert common_ancestor(found.port(), name(count), name(count + 1))[0] == name(fork)
+    found.unreadable = frozenset({fork})
+    with pytest.raises(StoreError):
+        common_ancestor(found.port(), name(count), name(count + 1))
 
 
 def test_what_is_gone_is_skipped() -> None:

@@ -45,6 +45,7 @@ FileBytes: TypeAlias = bytes | memoryview
 Kept: TypeAlias = "SnapshotFile | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # largest manifest file that is cached as columns when it is written
+_SHARE: Final = 8  # of the cache, snapshots that are read ahead may use one part in so many
 _NODE: Final = 384  # bytes of memory for each node of a snapshot in addition to those in the file
 
 
@@ -56,7 +57,18 @@ class Files:
     New files are not read back. Values that are returned, or were written, are shared and must not be changed.
     Safe to use from many threads, and after a fork; pickles with an empty cache. Raises InvalidInputError for an invalid prefix, and for a negative limit."""
 
-    __slots__ = ("_digests", "_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")
+    __slots__ = (
+        "_digests",
+        "_infos",
+        "_kept",
+        "_last",
+        "_newest_size",
+        "first",
+        "keeps_library_out",
+        "memory",
+        "prefix",
+        "store",
+    )
 
     def __init__(
         self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26, memory: ByteCache | None = None
@@ -69,6 +81,7 @@ class Files:
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
         self._kept: Final[CacheSection[Kept]] = CacheSection(self.memory, "file")
         self._last: tuple[str, SnapshotFile] | None = None
+        self._newest_size = 1  # bytes in memory of the snapshot that was read or written last
         # whether the file of alpha_library.py exists; None: unknown
         self.keeps_library_out: bool | None = None
         self.first: ObjectId | None = None  # the first snapshot of the repository, if known (history.py)
@@ -129,20 +142,20 @@ class Files:
         names = [snapshot_key(file) for file in files]
         return [self._decoded_snapshot(file, data) for file, data in zip(files, self._read(names), strict=True)]
 
-    def read_ahead(self, files: Sequence[ObjectId]) -> None:
+    def read_ahead(self, files: Sequence[ObjectId]) -> int:
         """As RepositoryFormat.read_ahead."""
-        missing = (
-            [file for file in files if self._cached_snapshot(snapshot_key(file)) is None] if self.memory.limit else []
-        )
+        files = files[: max(1, self.memory.limit // (_SHARE * self._newest_size))]
+        missing = [file for file in files if self._cached_snapshot(snapshot_key(file)) is None]
         if len(missing) < 2:
-            return
+            return len(files)
         names = [snapshot_key(file) for file in missing]
-        with files_alone():
+        with suppress(StoreError), files_alone():  # reading it alone raises that, and FormatError
             found = self.store.get_many([self.key(name) for name in names], largest=None)
-        for file, name, data in zip(missing, names, found, strict=True):
-            with suppress(FormatError):  # which reading it alone raises
-                if data is not None:
-                    self._keep_snapshot(name, self._decoded_snapshot(file, data), len(data))
+            for file, name, data in zip(missing, names, found, strict=True):
+                with suppress(FormatError):
+                    if data is not None:
+                        self._keep_snapshot(name, self._decoded_snapshot(file, data), len(data))
+        return len(files)
 
     def _decoded_snapshot(self, file: ObjectId, data: bytes) -> SnapshotFile:
         """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file, to which the first file
@@ -180,7 +193,8 @@ class Files:
     def _keep_snapshot(self, name: str, snapshot: SnapshotFile, nbytes: int) -> None:
         if self.memory.limit:
             self._last = name, snapshot
-        self._kept.put(name, snapshot, nbytes + _NODE * len(snapshot.nodes))
+        self._newest_size = nbytes + _NODE * len(snapshot.nodes)
+        self._kept.put(name, snapshot, self._newest_size)
 
     def has_snapshot(self, file: ObjectId) -> bool:
         """Whether a snapshot file with this id exists: at most one request."""

@@ -29,6 +29,8 @@ T = TypeVar("T")
 _TRIES: Final = 4
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16
+_FEW_TIPS: Final = 8  # whose histories are followed one snapshot at a time; each begins with a request
+_NEAR: Final = 128  # snapshots that are visited so
 _SAVED: Final = 2**20  # chunk files that are marked between two saves of the marks; an interrupt loses no more
 
 
@@ -165,6 +167,8 @@ class _Ancestry:
         live: dict[ObjectId, ObjectId] = {}
         waiting = list(starts)
         while waiting:
+            if len(waiting) == len(starts) or len(waiting) % _SNAPSHOTS == 0:
+                self._files.read_ahead([at for at in reversed(waiting[-_SNAPSHOTS:]) if at not in self._parents])
             at: ObjectId | None = waiting.pop()
             while at is not None and at not in live:
                 following = self.parent(at)
@@ -232,7 +236,7 @@ def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     if snapshot in tips:
         return True
     expired = expired_ids(files)
-    if _is_near(files, tips, snapshot, set(id_list(expired))):
+    if len(tips) <= _FEW_TIPS and _is_near(files, tips, snapshot, set(id_list(expired))):
         return True
     wanted, ancestry = id_column([snapshot]), _Ancestry(files, NO_MARKS, expired)
     if among(wanted, ancestry.live(tips)[0])[0]:
@@ -243,10 +247,10 @@ def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 def _is_near(
     files: RepositoryFormat, tips: Iterable[ObjectId], snapshot: ObjectId, expired: Collection[ObjectId]
 ) -> bool:
-    """Whether a snapshot is found in the histories of some, all followed at the same pace up to damage. False decides nothing."""
+    """Whether a snapshot is found among the newest of the histories of some, all followed at the same pace up to damage. False decides nothing."""
     seen: set[ObjectId] = set()
     chains = [files.ancestors(tip) for tip in dict.fromkeys(tips)]
-    while chains:
+    while chains and len(seen) < _NEAR:
         remaining = []
         for chain in chains:
             with suppress(NotFoundError, FormatError):

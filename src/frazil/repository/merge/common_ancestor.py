@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
+from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.json_values import Json
 from frazil.repository.format import Ancestor, RepositoryFormat
@@ -80,7 +80,7 @@ class _Histories:
         self._chains: dict[ObjectId, Iterator[Ancestor]] = {}  # by the snapshot that each yields next
         self._batch = 1  # snapshots read at once
         self._read: set[ObjectId] = set()
-        self._damaged: dict[ObjectId, FormatError] = {}  # found when more was read than was needed
+        self._damaged: dict[ObjectId, FormatError | StoreError] = {}  # found when more was read than was needed
 
     def _visit(self, snapshot: ObjectId) -> Ancestor | None:
         """None if the snapshot is gone: it has expired, or belonged to a branch that was merged and deleted."""
@@ -117,12 +117,11 @@ class _Histories:
             batch.append(parent)
             try:
                 at = self._visit(parent)
-            except FormatError as error:
+            except (FormatError, StoreError) as error:
                 self._damaged[parent] = error
                 break
         self._batch = min(2 * self._batch, _MOST_READ)
-        self._read.update(batch)
-        self._files.read_ahead(batch)
+        self._read.update(batch[: self._files.read_ahead(batch)])
 
 
 def merged_by(metadata: Mapping[str, Json]) -> list[ObjectId]:
