@@ -16,6 +16,7 @@ from frazil.base.retry import Backoff, attempts
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError, NodeKindError
 from frazil.formats.ids import encode_id
+from frazil.formats.msgpack import pack
 from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
@@ -44,14 +45,17 @@ COMMITS: Final = Backoff(1000, 0.001, 1.0)  # if others commit first: each time 
 
 
 def checked_commit(message: object, metadata: Mapping[str, object] | None = None) -> Mapping[str, Json]:
-    """The metadata of a commit. Raises InvalidInputError for a message that is not Unicode text, and for metadata that are not JSON values by name."""
+    """The metadata of a commit. Raises InvalidInputError for a message that is not Unicode text, and for metadata that are not JSON values by name, or that no
+    snapshot can hold."""
     if not isinstance(message, str):
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     try:
         message.encode()
     except UnicodeEncodeError:
         raise InvalidInputError(f"the message is {message!r}; it must be text without lone surrogates") from None
-    return json_object({} if metadata is None else metadata, "metadata")
+    properties = json_object({} if metadata is None else metadata, "metadata")
+    pack(properties)
+    return properties
 
 
 class Session:

@@ -23,7 +23,7 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
-from frazil.base.late import LateModule
+from frazil.base.late import LateModule, load
 from frazil.base.retry import lacks_files
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -102,6 +102,7 @@ class Array(ZarrArray):
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._set_metadata(metadata)
+        load(read, write)
 
     @property
     def _access(self) -> Access:

@@ -37,6 +37,12 @@ class LateModule:
         return f"LateModule({self._name!r})"
 
 
+def load(*modules: ModuleType) -> None:
+    """Imports late modules now, where that may be impossible later: without free descriptors, or after chroot."""
+    for module in modules:
+        _ = module.__name__
+
+
 def imported(name: str) -> ModuleType:
     """A module. While too many files are open, it waits for a second at most, as the caller may hold some of them. Raises StoreError."""
     own = get_ident()

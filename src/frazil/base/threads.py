@@ -24,7 +24,7 @@ Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_PATIENCE: Final = 0.5  # seconds until a thread that waits looks whether it was interrupted
+_PATIENCE: Final = 0.1  # seconds until a thread that waits looks whether it was interrupted
 
 
 class Pending(Generic[Result]):
@@ -159,7 +159,7 @@ class Threads:
 
 
 def wait_for_change(condition: Condition) -> None:
-    """Waits until others notify of a change, or for half a second: the caller looks, and waits again. An interrupt is raised afterwards, when the lock is held
+    """Waits until others notify of a change, or for a tenth of a second: the caller looks, and waits again. An interrupt is raised afterwards, when the lock is held
     again: within Condition.wait it would leave the lock released, and the `with` block of the caller would raise RuntimeError."""
     to_its_end(partial(condition.wait, _PATIENCE))
 
