@@ -14,6 +14,7 @@ import frazil
 from frazil import storage
 from frazil.base.retry import FREE_FILES
 from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.stores import MemoryStore, Store, WrappedStore
 
 
 def test_folders_and_memory(tmp_path: Path) -> None:
@@ -105,6 +106,36 @@ def test_nodes_are_locations() -> None:
     frazil.copy(group["below"], held)
     frazil.copy(group["top"], frazil.open_group(held, mode="r+"), to="top")
     assert [path for path, _ in frazil.open_group(held).members(None)] == ["deep", "deep/leaf", "top"]
+
+
+def test_nodes_that_are_open_for_reading_are_locations_for_reading(tmp_path: Path) -> None:
+    frazil.create_group(tmp_path / "a.zarr").create_array("g/a", shape=(4,), dtype="i4")
+    group = frazil.open_group(tmp_path / "a.zarr", mode="r")
+    assert frazil.open_array(group["g"], path="a").shape == (4,)
+    with pytest.raises(ReadOnlyError):
+        frazil.create_array(group, path="new", shape=(4,), dtype="i4")
+    with pytest.raises(ReadOnlyError):
+        frazil.open_group(group, mode="r+").attrs["x"] = 1
+    with pytest.raises(ReadOnlyError):
+        frazil.save(group["g"], np.arange(3))
+    assert list(frazil.open_group(tmp_path / "a.zarr/g")) == ["a"]
+
+
+class _Own(WrappedStore):
+    """A store of a user, with an attribute that zarr-python's stores have, too."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.read_only = False
+
+
+def test_a_store_of_a_user_may_have_an_attribute_read_only() -> None:
+    assert not _Own(MemoryStore()).read_only
+    own = _Own(storage.MemoryStore({}, read_only=True))
+    assert not own.read_only
+    assert isinstance(own, storage.MemoryStore)
+    own.inner = own
+    assert not isinstance(own, storage.MemoryStore)
 
 
 _KILLED = """

@@ -48,9 +48,12 @@ class _StoreName(type):
         if not isinstance(instance, Store):
             return False
         kinds = cls.kinds()  # type: ignore[attr-defined] # which each class has
-        while not isinstance(instance, kinds) and hasattr(instance, "inner"):
-            instance = instance.inner
-        return isinstance(instance, kinds)
+        while not isinstance(instance, kinds):
+            inner = getattr(instance, "inner", instance)
+            if inner is instance:
+                return False
+            instance = inner
+        return True
 
 
 class LocalStore(metaclass=_StoreName):

@@ -34,6 +34,9 @@ def test_arrays_of_one_value(name: str, value: int, tmp_path: Path) -> None:
         ("f4", np.nan, np.nan),
         ("i4", np.nan, 0),
         ("string", 1, ""),
+        ("M8[s]", np.nan, None),
+        ("m8[s]", np.inf, None),
+        ("f8", 2**53 + 1, 0.0),
     ],
 )
 def test_empty_like_of_another_data_type_keeps_a_fill_value_that_it_holds(

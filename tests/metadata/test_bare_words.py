@@ -64,6 +64,7 @@ def test_infinities_are_equal_to_those_of_python() -> None:
         number, plain = NonFinite(word), float(word)
         assert number == plain and plain == number and hash(number) == hash(plain)
         assert number == np.float32(plain) and number not in (-plain, word, 0)
+        assert (number != np.array([1, plain])).tolist() == [True, False]
     nan, plain = NonFinite("NaN"), float("nan")
     assert nan == NonFinite("NaN") and nan != plain
 

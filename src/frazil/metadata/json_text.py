@@ -58,7 +58,8 @@ class NonFinite(float):
         return self.word == other.word if isinstance(other, NonFinite) else float.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
 
     def __hash__(self) -> int:
         return hash(self.word) if math.isnan(self) else float.__hash__(self)

@@ -16,7 +16,7 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from frazil.stores import memory
+    from frazil.stores import memory, wrappers
     from frazil.stores.objects import clients, connections, object_store, storage_options
     from frazil.stores.operations import foreign_stores
     from frazil.stores.zip import zip_store
@@ -33,6 +33,7 @@ else:
     foreign_stores = LateModule("frazil.stores.operations.foreign_stores")
     object_store = LateModule("frazil.stores.objects.object_store")
     storage_options = LateModule("frazil.stores.objects.storage_options")
+    wrappers = LateModule("frazil.stores.wrappers")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
 Location: TypeAlias = (
@@ -89,7 +90,8 @@ def resolve(
         return location.store, key_prefix(location.path) + below
     if not isinstance(location, str | os.PathLike):
         if isinstance(node := getattr(location, "store_path", None), StorePath):  # an Array or a Group
-            return node.store, key_prefix(node.path) + below
+            store = wrappers.read_only(node.store) if getattr(location, "read_only", False) else node.store
+            return store, key_prefix(node.path) + below
         if clients.is_client(location):
             return object_store.ObjectStore(location, **options), below
         foreign = foreign_stores.store_over(

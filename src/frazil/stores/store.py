@@ -52,21 +52,25 @@ else:
 _LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
 
 
+class _ReadOnly:
+    """zarr-python's name for a capability. No property, as a store of a user may have an attribute of this name."""
+
+    def __get__(self, store: Store | None, _: object) -> bool:
+        return store is not None and not store.capabilities.writable
+
+
 class Store(StorePort):
     """Keys to bytes: the port, and the operations built on it. Keys and prefixes are checked here.
 
+    read_only  whether writes raise ReadOnlyError
     Raises InvalidInputError for bad keys, StoreError for what the store cannot do, ReadOnlyError where it is not writable."""
 
     __slots__ = ()
+    read_only: bool = _ReadOnly()  # type: ignore[assignment] # which gives one
 
     def __str__(self) -> str:
         """The location as a user would name it, for messages. The repr, where a store has no such name."""
         return repr(self)
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes raise ReadOnlyError."""
-        return not self.capabilities.writable
 
     def close(self) -> None:
         """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""

@@ -244,8 +244,12 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
 def _holds(dtype: object, fill: np.generic | None) -> bool:
     """Whether NumPy converts a fill value to this data type without a change."""
     with suppress(TypeError, ValueError, OverflowError), np.errstate(all="ignore"):
-        cast = np.asarray(fill).astype(dtype)  # type: ignore[call-overload] # other types of data type are a TypeError
-        return bool(cast == fill or cast != cast)  # noqa: PLR0124 # NaN
+        source = np.asarray(fill)
+        cast = source.astype(dtype)  # type: ignore[call-overload] # other types of data type are a TypeError
+        if cast.dtype.kind in "mM" and cast.dtype.kind != source.dtype.kind:
+            return False
+        is_missing = source != source and cast != cast  # noqa: PLR0124 # NaN and NaT
+        return bool(is_missing or cast.astype(source.dtype) == source)
     return False
 
 

@@ -179,5 +179,6 @@ def _encoded(array: ScannedArray, values: Values) -> bytes | None:
 def _text_chunk(values: Values) -> bytes | None:
     """A chunk of text, encoded."""
     store = MemoryStore()
-    create_array(store, data=values, dtype="string", chunks=values.shape, codecs=_VLEN, write_empty_chunks=True)
+    other = "" if values.flat[0] else "."  # as a chunk that is all fill value is not stored
+    create_array(store, data=values, dtype="string", chunks=values.shape, codecs=_VLEN, fill_value=other)
     return store.get("/".join(["c", *["0"] * values.ndim]))

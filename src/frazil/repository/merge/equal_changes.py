@@ -42,7 +42,7 @@ class Sides(Record):
         is_same_array = cache(self._is_same_array)  # an array may be in two conflicts
         for conflict in conflicts:
             path, chunks = conflict.path, conflict.chunks
-            if conflict.kind in {"created", "changed"} and chunks is None and is_same_array(path):
+            if self._is_about_new_nodes(conflict) and is_same_array(path):
                 equal.append(conflict)
             elif conflict.kind == "chunks" and chunks is not None:
                 same = self._same_chunks(path, self.matching.there(sources.get(path, path)), chunks)
@@ -58,11 +58,16 @@ class Sides(Record):
                 equal.append(conflict)
         return remaining, equal
 
+    def _is_about_new_nodes(self, conflict: Conflict) -> bool:
+        """Whether a conflict says that both sides have a new node at its path. One about a node of the base that the other side moved does not."""
+        is_moved = self.matching.there(conflict.path) not in {None, conflict.path}
+        return conflict.kind == "created" or (conflict.kind == "changed" and conflict.chunks is None and not is_moved)
+
     def _is_same_group(self, conflict: Conflict, remaining: Sequence[Conflict]) -> bool:
         """Whether a conflict is about a group that ours removed and made again, and that is equal on both sides, with all members in conflict."""
         path = conflict.path
         mine, other = self._made_again(path)
-        if conflict.kind not in {"created", "changed"} or mine is None or other is None:
+        if not self._is_about_new_nodes(conflict) or mine is None or other is None:
             return False
         if mine.array or other.array or not same_attributes(self.ours.files, mine.attributes, other.attributes):
             return False

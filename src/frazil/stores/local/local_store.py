@@ -104,7 +104,7 @@ class LocalStore(Store):
         self.sync: Final = sync
         if not isinstance(threads, int) or threads < 0:
             raise InvalidInputError(f"threads is {threads!r}; it must be a whole number, 0 or more")
-        self.read_only: Final = read_only
+        self.read_only = read_only
         self.threads: Final = threads
         self._root: RootFolder | None = None
         self._folds: bool | None = None  # whether the disk folds case; None until it is certain

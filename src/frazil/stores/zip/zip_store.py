@@ -83,7 +83,7 @@ class ZipStore(Store):
     ) -> None:
         self.path, self._object = object_of(path, store, options)
         self.sync: Final = sync
-        self.read_only: Final = read_only
+        self.read_only = read_only
         self._made: Final = (path if store is not None else self.path, store, options)
         self._entries: Entries | None = None
         self._file: ArchiveFile | None = None  # open inside of `with`, from the first write on

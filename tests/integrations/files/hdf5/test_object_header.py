@@ -82,6 +82,42 @@ def test_whole_chunks_of_such_a_dataset_need_no_library(tmp_path: Path) -> None:
     np.testing.assert_array_equal(imported(path)["a"][...], values)
 
 
+@pytest.mark.parametrize("flags", [0, 1])
+def test_a_header_of_version_1_may_have_a_layout_of_version_4(flags: int) -> None:
+    """The library writes it if chunks at the end are not filtered, and old programs shall read the rest of the file."""
+    layout = bytes([4, 2, flags, 2, 1, 2, 3])
+    message = bytes([8, 0, 8, 0, 0, 0, 0, 0]) + layout.ljust(8, b"\0")
+    other = bytes([1, 0, 8, 0, 0, 0, 0, 0]) + bytes(8)
+    there = 96
+    leads_on = bytes([16, 0, 16, 0, 0, 0, 0, 0]) + there.to_bytes(8, "little") + len(message).to_bytes(8, "little")
+    for first, second in ((other + message, b""), (other + leads_on, message)):
+        prefix = bytes([1, 0, 2, 0, 1, 0, 0, 0]) + len(first).to_bytes(4, "little") + bytes(4)
+        data = (b"\0" * 8 + prefix + first).ljust(there + 8, b"\0") + second
+        found = chunk_layout(lambda start, length, data=data: data[start : start + length], 0, 8, (8, 8))  # type: ignore[misc]
+        assert (found.indexed, found.bare_edges) == (True, flags == 1)
+
+
+def test_many_chunks_are_decoded_in_few_calls(tmp_path: Path) -> None:
+    """Each call is a request to another process."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("a", (16, 80_000), "i4", chunks=(16, 4), maxshape=(16, None))[:, :100] = 7
+    array = scan_file(path).arrays[0]
+    assert array.library
+    assert array.chunk_shape[1] > 60_000
+    values = imported(path)["a"][...]
+    assert (values[:, :100] == 7).all()
+    assert not values[:, 100:].any()
+
+
+def test_empty_text_is_not_the_fill_value(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("a", (6,), h5py.string_dtype(), chunks=(2,), fillvalue="n/a")
+        made[:2], made[2:4] = ["", ""], ["", "."]
+    assert np.asarray(imported(path)["a"][...]).tolist() == ["", "", "", ".", "n/a", "n/a"]
+
+
 @pytest.mark.parametrize(
     "loop", [b"OHDR\x02\x00\x14\x10\x10\x00\x00" + bytes(8) + (20).to_bytes(8, "little"), b"OHDR", b"", b"\x01" * 40]
 )

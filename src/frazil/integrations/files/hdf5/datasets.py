@@ -70,6 +70,7 @@ _FAILURES: Final = (
 )  # errors of h5py for damaged files, and of NumPy for the numbers in them
 
 _MOST_LINKS: Final = 16  # soft links on the way to an object: HDF5's limit
+_DECODED_AT_ONCE: Final = 2**22  # bytes
 _SMALL_TEXT: Final = 2**20  # bytes of text that are compared while a file is scanned
 _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can read the bytes of elements
     "O": "it is text of variable length, which is stored elsewhere in the file",
@@ -249,7 +250,8 @@ class _Scan:
             decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
             reason = decoding if isinstance(decoding, str) else _unfiltered_chunk(stored, chunk_shape, filters)
             reason = reason or _unfilled_chunk(self.h5py, dataset, shape, len(stored))
-            reason = reason or self._unlike_reported(dataset, bool(filters))
+            if not reason and (reason := self._unlike_reported(dataset, bool(filters))) and dtype != TEXT:
+                chunk_shape = _several_chunks(shape, chunk_shape, dtype.itemsize)
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
@@ -267,8 +269,7 @@ class _Scan:
         else:
             raise InvalidInputError("it consists of parts of other datasets (a virtual layout)")
         grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
-        declared_fill = dataset.attrs.get("_FillValue")
-        fill = set_missing_values(attributes, declared_fill, dtype, path, self.skipped)
+        fill = set_missing_values(attributes, dataset.attrs.get("_FillValue"), dtype, path, self.skipped)
         # a chunk that is not stored has the dataset's own fill value, even if the attribute differs
         if fill is None or library is not None or len(chunks.offsets) + len(inline_chunks) < math.prod(grid):
             fill = own_fill
@@ -400,6 +401,15 @@ def _text_nbytes(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> int:
         else:
             most = max(most, sum(sizes) / len(sizes))
     return int(most)
+
+
+def _several_chunks(shape: tuple[int, ...], chunk_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The shape of chunks side by side that the library decodes in one call. Not for text: a call fails if one chunk was never written."""
+    joined = list(chunk_shape)
+    for axis in reversed(range(len(shape))):
+        room = max(1, _DECODED_AT_ONCE // (itemsize * math.prod(joined)))
+        joined[axis] *= max(1, min(room, -(-shape[axis] // chunk_shape[axis])))
+    return tuple(joined)
 
 
 def _fill_value(

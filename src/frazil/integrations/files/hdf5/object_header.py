@@ -1,6 +1,6 @@
 """What the object header of an HDF5 dataset says about its chunks, and neither h5py nor the HDF5 library does. Reads bytes of the file.
 
-Only headers of version 2 are searched: those of version 1 have none of this. See "Data Object Headers" and "Data Layout Message" in HDF5's specification."""
+See "Data Object Headers" and "Data Layout Message" in HDF5's specification."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from frazil.base.record import Record
 
 _LAYOUT, _CONTINUATION = 8, 16  # types of messages
 _CHUNKED: Final = 2
-_SIGNATURE, _BLOCK = b"OHDR", b"OCHK"
+_SIGNATURE, _BLOCK = b"OHDR", b"OCHK"  # of version 2
 _CHECKSUM: Final = 4  # bytes
+_PREFIX_1: Final = 16  # bytes of a header of version 1 before its messages
 _MOST_BLOCKS: Final = 2**10  # of one header; a damaged one may lead back to itself
 
 
@@ -38,27 +39,34 @@ def chunk_layout(read: Callable[[int, int], bytes], address: int, base: int, siz
 def _messages(
     read: Callable[[int, int], bytes], start: int, base: int, sizes: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
-    """The type and the bytes of each message of a header; none if it is not of version 2."""
-    head = read(start, 6)
-    if head[:4] != _SIGNATURE or len(head) < 6:
+    """The type and the bytes of each message of a header; none if it is no header."""
+    head = read(start, _PREFIX_1)
+    if len(head) < _PREFIX_1:
         return
-    flags = head[5]
-    before = 6 + (16 if flags & 32 else 0) + (4 if flags & 16 else 0)  # times, and limits of attributes
-    width = 1 << (flags & 3)
-    length = int.from_bytes(read(start + before, width), "little")
-    blocks = [(start + before + width, length)]
-    prefix = 6 if flags & 4 else 4  # of a message; with the order in which it was created
+    if head[:4] == _SIGNATURE:
+        flags = head[5]
+        before = 6 + (16 if flags & 32 else 0) + (4 if flags & 16 else 0)  # times, and limits of attributes
+        width = 1 << (flags & 3)
+        blocks = [(start + before + width, int.from_bytes(read(start + before, width), "little"))]
+        type_bytes, prefix = 1, 6 if flags & 4 else 4  # of a message; with the order in which it was created
+        before_block, after_block = len(_BLOCK), _CHECKSUM
+    elif head[0] == 1:
+        blocks = [(start + _PREFIX_1, int.from_bytes(head[8:12], "little"))]
+        type_bytes, prefix, before_block, after_block = 2, 8, 0, 0
+    else:
+        return
     for _ in range(_MOST_BLOCKS):
         if not blocks:
             return
         data, at = read(*blocks.pop(0)), 0
         while at + prefix <= len(data):
-            kind, size = data[at], int.from_bytes(data[at + 1 : at + 3], "little")
+            of_size = at + type_bytes
+            kind, size = data[at], int.from_bytes(data[of_size : of_size + 2], "little")
             message = data[at + prefix : at + prefix + size]
             at += prefix + size
             if kind == _CONTINUATION:
                 place, length = (
                     int.from_bytes(part, "little") for part in (message[: sizes[0]], message[sizes[0] : sum(sizes)])
                 )
-                blocks.append((base + place + len(_BLOCK), max(0, length - len(_BLOCK) - _CHECKSUM)))
+                blocks.append((base + place + before_block, max(0, length - before_block - after_block)))
             yield kind, message

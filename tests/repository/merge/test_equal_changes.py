@@ -1,0 +1,27 @@
+"""Changes of both sides of a merge that are equal, beside others that are not. tests/api/test_merging.py has those that are no conflict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import ConflictError
+from frazil.stores import MemoryStore
+
+
+def test_equal_new_arrays_do_not_hide_that_the_old_one_was_removed_and_moved() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="base") as root:
+        root.create_array("u", data=np.arange(4))
+    repo.create_branch("dev", "main")
+    with repo.transaction("dev", message="removed") as root:
+        del root["u"]
+        root.create_array("u", data=[9, 9])
+    session = repo.writable_session()
+    session.root["u"][0] = 77  # type: ignore[index]
+    session.root.move("u", "w")
+    session.root.create_array("u", data=[9, 9])
+    session.commit("changed and moved")
+    with pytest.raises(ConflictError):
+        repo.merge("dev")
