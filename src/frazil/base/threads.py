@@ -159,8 +159,8 @@ class Threads:
 
 
 def wait_for_change(condition: Condition) -> None:
-    """Waits until others notify of a change, or for a tenth of a second: the caller looks, and waits again. An interrupt is raised afterwards, when the lock is held
-    again: within Condition.wait it would leave the lock released, and the `with` block of the caller would raise RuntimeError."""
+    """Waits until others notify of a change, or for a tenth of a second: the caller looks, and waits again. An interrupt is raised afterwards, when the lock
+    is held again: within Condition.wait it would leave the lock released, and the `with` block of the caller would raise RuntimeError."""
     to_its_end(partial(condition.wait, _PATIENCE))
 
 

@@ -74,8 +74,8 @@ def resolve(
     location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip
               archive there, a Store, an object of obstore, a store of zarr-python, a StorePath of it or of Frazil, an Array or a Group, fsspec's FSMap or
               (file system, path), or anything that stores.adapt accepts: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two
-              letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in ".zip" and is no folder; in a URL, the first part that ends in
-              ".zip". The rest is a path in the archive
+              letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in ".zip" and is no folder; in a URL, the
+              first part that ends in ".zip". The rest is a path in the archive
     requests_in_flight, bytes_in_flight, redirects  for an object store that is created here; threads: for a LocalStore
     Raises InvalidInputError, which names the kind of location, for other kinds. Nothing is opened or created."""
     below = key_prefix(path)

@@ -190,9 +190,8 @@ def _replace_single(
     if whole and any(
         at == length // extent for at, extent, length in zip(chunk, inner_chunk.shape, lengths, strict=True)
     ):
-        versions = write.whole_versions(
-            access, storage.locate_one(chunk), lengths
-        )  # chunk reaches beyond the array's end
+        # the chunk reaches beyond the end of the array
+        versions = write.whole_versions(access, storage.locate_one(chunk), lengths)
         whole, expect = versions is not None, versions or expect
     if not whole:
         fetched = storage.fetch(storage.locate_one(chunk), WHOLE)
