@@ -230,3 +230,21 @@ def test_lists_tell_the_versions_of_objects(kind: str, request: pytest.FixtureRe
     assert (page.modified > 0).all()
     fetched = store.fetch(["a", "b/c"], NO_SPANS).versions
     assert list(page.versions) == ([None, None] if kind == "gcs" else fetched)
+
+
+def test_within_a_bucket_the_server_copies(s3: S3) -> None:
+    """Formerly every byte went through this machine, and copies of large objects held more memory than the limit."""
+    values = {f"{number}/ä %2F+": bytes([number]) * 10 for number in range(3)}
+    with FaultProxy(s3.endpoint) as proxy:
+        bucket = s3.new_bucket()
+        source, target = (s3.store(bucket, prefix, endpoint=proxy.url) for prefix in ("from", "to"))
+        for key, value in values.items():
+            source.set(key, value)
+        names = [*values, "absent"]
+        sizes = target.copy_in([f"copy/{name}" for name in names], source, names)
+        assert sizes == [10, 10, 10, -1]
+        assert proxy.requests_matching(f"GET {bucket}/from") == []
+        assert [target.get(f"copy/{name}") for name in names] == [*values.values(), None]
+        proxy.fail(lambda request: "x-amz-copy-source" in request.headers, "403")
+        assert target.copy_in(["again"], source, ["0/ä %2F+"]) == [10], "what the server refuses to copy is sent"
+        assert target.get("again") == values["0/ä %2F+"]

@@ -431,22 +431,41 @@ class ObjectStore(Store):
     def _all_absent(self, keys: Sequence[str]) -> bool:
         return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
 
+    def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
+        """As Store says. Within a bucket of S3 the server copies, except for objects that it refuses, as those of more than 5 GiB. Others are not asked: Azure may
+        answer before a copy is complete."""
+        if (
+            self._clients.kind == "S3Store"
+            and isinstance(source, ObjectStore)
+            and source._clients.connection is self._clients.connection
+        ):
+            with suppress(StoreError):
+                found = self._copied(names, sources, source._clients.below)
+                return [size if there else -1 for size, there in zip(self.sizes(names).tolist(), found, strict=True)]
+        return super()._copy_from(names, source, sources, limit)
+
     def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
         """As Store says: copied by the server."""
+        return [0 if found else -1 for found in self._copied(names, sources, self._clients.below)]
+
+    def _copied(self, names: Sequence[str], sources: Sequence[str], below: str) -> list[bool]:
+        """Lets the server copy. below: the prefix of the sources in the bucket. Whether each source exists."""
         self.require("writable")
-        return [0 if found else -1 for found in self._all(self._copy, list(zip(sources, names, strict=True)))]
+        return self._all(self._copy, [(below + source, name) for source, name in zip(sources, names, strict=True)])
 
     def _copy(self, pair: tuple[str, str]) -> bool:
+        """A source in the bucket, and a name."""
         import obstore
 
+        source, name = pair
         try:
-            obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in pair))
+            obstore.copy(self._clients.connection.writer, source, self._clients.below + name)
         except MemoryError:
             raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
-            raise failure(error, "could not be copied", pair[0], self.url) from None
+            raise failure(error, "could not be copied", source, self.url) from None
         return True
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
