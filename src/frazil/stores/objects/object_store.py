@@ -432,8 +432,8 @@ class ObjectStore(Store):
         return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
 
     def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
-        """As Store says. Within a bucket of S3 the server copies, except for objects that it refuses, as those of more than 5 GiB. Others are not asked: Azure may
-        answer before a copy is complete."""
+        """As Store says. Within a bucket of S3 the server copies, except for what it refuses: it copies 5 GiB at most. Azure is not asked, as it may answer before a
+        copy is complete."""
         if (
             self._clients.kind == "S3Store"
             and isinstance(source, ObjectStore)
