@@ -44,6 +44,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
+    from frazil.stores.port import StorePort
 
 A = TypeVar("A")
 B = TypeVar("B")
