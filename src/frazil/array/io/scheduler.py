@@ -164,13 +164,11 @@ class _Run:
         self._errors: list[BaseException] = []
 
     def run(self, workers: int) -> None:
-        others: list[threading.Thread] = []
+        others: list[threads.Worker] = []
 
         def start() -> None:
             for _ in range(workers - 1):
-                thread = threading.Thread(
-                    target=copy_context().run, args=(self._work,), name="frazil task", daemon=True
-                )
+                thread = threads.Worker(partial(copy_context().run, self._work), "frazil task")
                 try:
                     thread.start()
                 except RuntimeError:  # no more threads are available: the existing ones do all tasks
@@ -181,11 +179,11 @@ class _Run:
             threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
             for thread in others:
-                thread.join()
+                thread.wait()
         except BaseException:  # an interrupt
             self._end()
             for thread in others:
-                thread.join()
+                thread.wait()
             raise
         finally:
             self._waiting.clear()  # ends their iterators
