@@ -142,6 +142,18 @@ def test_relative_targets_begin_at_the_folder_that_has_the_tables(tmp_path: Path
     np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
 
 
+def test_a_row_without_offset_and_size_means_the_whole_file(tmp_path: Path) -> None:
+    place = write(tmp_path)
+    for table in (place / "deep/temp").iterdir():
+        columns = parquet.read_table(table)
+        for i, name in enumerate(("offset", "size"), 1):
+            numbers = [number or None for number in columns[name].to_pylist()]
+            columns = columns.set_column(i, name, pyarrow.array(numbers, pyarrow.int64()))
+        parquet.write_table(columns, table)
+    frazil.import_file(place, tmp_path / "a.zarr", "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
+
+
 def test_bytes_in_a_row_precede_its_path(tmp_path: Path) -> None:
     """As in fsspec, which leaves the path where it overwrites a reference with bytes."""
     place = write(tmp_path)

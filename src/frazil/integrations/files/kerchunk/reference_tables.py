@@ -129,6 +129,10 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
         raise
     except Exception as error:  # pyarrow raises errors of many classes for damaged files
         raise FormatError(f"the table of references is damaged: {error}", key=source.name) from error
+    offsets, sizes = table["offset"], table["size"]
+    for row, span in enumerate(zip(offsets, sizes, strict=True)):
+        if not any(span):  # both null, or 0: the whole file
+            offsets[row] = sizes[row] = 0
     for name, kinds in _COLUMNS.items():
         if not all(isinstance(value, kinds) or (value is None and name in ("path", "raw")) for value in table[name]):
             raise FormatError(f"the column {name!r} has values that references cannot have", key=source.name)
