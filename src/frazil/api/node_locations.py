@@ -15,7 +15,7 @@ from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.hierarchy.nodes import NodeLocation, missing
 from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry, RuntimeTransformer
-from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
 from frazil.stores.array_storage.node_store import NodeStore
@@ -27,9 +27,12 @@ from frazil.stores.locations import Location, resolve
 if TYPE_CHECKING:
     from frazil.api import references, repository
     from frazil.array.hierarchy import repository_locations
+    from frazil.repository.alpha import branches, file_cache
     from frazil.stores.caches import disk_cache
     from frazil.stores.objects import object_store
 else:
+    branches = LateModule("frazil.repository.alpha.branches")
+    file_cache = LateModule("frazil.repository.alpha.file_cache")
     repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
     object_store = LateModule("frazil.stores.objects.object_store")
     references = LateModule("frazil.api.references")
@@ -113,8 +116,8 @@ def _nothing_hint(folder: str) -> str:
     return "check the location: there is no such folder"
 
 
-def nothing_at(node_location: NodeLocation) -> NotFoundError:
-    """The error for a location without a node. Its hint names a repository at this location, as nodes of repositories are not documents."""
+def nothing_at(node_location: NodeLocation) -> FrazilError:
+    """The error for a location without a node. It names a repository at this location, as nodes of repositories are not documents."""
     error = missing(node_location)
     store = node_location.store
     if isinstance(store, LocalStore):
@@ -133,10 +136,13 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
     hint = _nothing_hint(folder) if isinstance(store, LocalStore) else error.hint
     error.hint = f"{hint}; {CREATES}" if store.capabilities.writable else hint
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
+        prefix = f"{path}/" if path else ""
         try:
-            if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
+            if (later := branches.later_format(file_cache.Files(store, prefix))) is not None:
+                return later
+            if not repository_locations.is_repository(store, prefix):
                 continue
-        except StoreError:  # not listable
+        except (InvalidInputError, StoreError):  # not listable, or not the path of a repository
             break
         error.hint = (
             f'there is a repository{f" in {path!r}" if path else " here"}: frazil.open_group("sea.repo@main") reads a branch of one; '

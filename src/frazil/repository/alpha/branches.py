@@ -282,13 +282,8 @@ def require_repository(files: Files) -> None:
     if exists(files):
         return
     key = files.key(folder_of("branch", MAIN))
-    later = later_format(files)
-    if later is not None:
-        raise FormatError(
-            f"the repository was written by {later}; that format is not read here",
-            key=key,
-            hint="read it with the version of Icechunk that wrote it",
-        )
+    if (later := later_format(files)) is not None:
+        raise later
     present, hint = files.present(), "Repository.create makes one"
     if present == OBJECTS:
         hint = f"{OBJECTS} are there: {_LOST}"
@@ -297,14 +292,19 @@ def require_repository(files: Files) -> None:
     raise NotFoundError(f"there is no repository here: {files.store}", key=key, hint=hint)
 
 
-def later_format(files: Files) -> str | None:
-    """The later version of Icechunk that wrote the repository, in words; None if there is no sign of one. Two short ranges are read at once."""
-    repository, main = files.store.get_partial_values(
-        [(files.key("repo"), (0, len(_MAGIC))), (files.key("refs/branch.main/ref.json"), (0, 1))]
+def later_format(files: Files) -> FormatError | None:
+    """The error for a repository of a later format of Icechunk; None if there is no sign of one. Two short ranges are read at once."""
+    keys = files.key("repo"), files.key("refs/branch.main/ref.json")
+    repository, main = files.store.get_partial_values([(keys[0], (0, len(_MAGIC))), (keys[1], (0, 1))])
+    number = 2 if repository == _MAGIC else 1 if main == b"{" else None
+    if number is None:
+        return None
+    return FormatError(
+        f"{files.store} has an Icechunk repository of format {number}, which Frazil does not read yet",
+        key=keys[2 - number],
+        path=files.prefix or None,
+        hint="read it with Icechunk",
     )
-    if repository == _MAGIC:
-        return "Icechunk 2"
-    return None if main != b"{" else "Icechunk 0.2 to 1"
 
 
 def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Tip:
