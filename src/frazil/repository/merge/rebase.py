@@ -4,6 +4,8 @@ Appended rows that are not whole chunks have to be read and written again; the c
 
 from __future__ import annotations
 
+from collections.abc import Set
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from frazil.base import arrays
@@ -75,21 +77,26 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None, *, by_path
                 key=error.key,
                 hint="discard the session, and make the changes again in a new one",
             ) from error
-        if by_path:
-            matching = _with_same_paths(matching, transaction.base, new)
         ours = session_delta(transaction)
-        compared = _compared_chunks(ours)
-        theirs = snapshot_delta(
-            files, transaction.base, new, matching, chunks_of=compared, attributes_of=ours.made.keys(), exact=by_path
+        compare = partial(
+            snapshot_delta, chunks_of=_compared_chunks(ours), attributes_of=ours.made.keys(), exact=by_path
         )
+        by_id, matching = matching, _with_same_paths(matching, transaction.base, new) if by_path else matching
+        theirs = compare(files, transaction.base, new, matching)
+        # another array in place of one that the session renamed: the new name is not for it
+        if replaced := by_id.removed & matching.pairs.keys() & ours.moved.keys() & theirs.touched():
+            matching = _with_same_paths(by_id, transaction.base, new, replaced)
+            theirs = compare(files, transaction.base, new, matching)
         conflicts = find_conflicts(ours, theirs, began, tip.snapshot)
         return Divergence(tip, new, matching, ours, theirs, conflicts)
 
 
-def _with_same_paths(matching: NodeMatching, old: Snapshot, new: Snapshot) -> NodeMatching:
-    """Also matches removed and added nodes of one path, kind and rank."""
+def _with_same_paths(
+    matching: NodeMatching, old: Snapshot, new: Snapshot, replaced: Set[str] = frozenset()
+) -> NodeMatching:
+    """Also matches removed and added nodes of one path, kind and rank, but not those that were replaced."""
     same = set()
-    for path in matching.removed.intersection(matching.added):
+    for path in matching.removed.intersection(matching.added) - replaced:
         before, after = old.nodes.get(path), new.nodes.get(path)
         if isinstance(before, NodeSnapshot) and isinstance(after, NodeSnapshot) and before.rank == after.rank:
             same.add(path)
