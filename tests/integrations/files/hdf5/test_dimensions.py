@@ -24,3 +24,16 @@ def test_a_scale_that_was_removed_from_the_file(tmp_path: Path) -> None:
     array = frazil.open_array(tmp_path / "a.zarr/a")
     assert array.dimension_names == ("phony_dim_0", "y")
     np.testing.assert_array_equal(array[...], np.arange(12).reshape(3, 4))
+
+
+def test_the_next_scale_of_a_dimension_names_it_where_the_first_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(3)
+        for name in "xy":
+            file[name] = np.arange(3)
+            file[name].make_scale(name)
+            file["a"].dims[0].attach_scale(file[name])
+        del file["x"]
+    frazil.import_file(path, tmp_path / "a.zarr")
+    assert frazil.open_array(tmp_path / "a.zarr/a").dimension_names == ("y",)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -72,8 +73,8 @@ class Dimensions:
         own = self.scales.get(self._address(dataset))
         if own is not None and rank == 1:
             return [own]
-        if "DIMENSION_LIST" in dataset.attrs:
-            found = [self._scale_of(dimension) for dimension in dataset.dims]
+        if "DIMENSION_LIST" in dataset.attrs and len(attached := dataset.attrs["DIMENSION_LIST"]) == rank:
+            found = [self._scale_of(dataset, references) for references in attached]
         if None in found and "_Netcdf4Coordinates" in dataset.attrs:
             numbers = np.asarray(dataset.attrs["_Netcdf4Coordinates"]).reshape(-1).tolist()
             if len(numbers) == rank:
@@ -82,12 +83,15 @@ class Dimensions:
             found[0] = own
         return found
 
-    def _scale_of(self, dimension: h5py.DimensionProxy) -> Scale | None:
-        """The first scale of a dimension; None if there is none, or none any more: a scale that was removed from the file leaves a reference to nothing."""
-        try:
-            return self.scales.get(self._address(dimension[0])) if len(dimension) else None
-        except RuntimeError:
-            return None
+    def _scale_of(self, dataset: h5py.Dataset, references: Iterable[h5py.h5r.Reference]) -> Scale | None:
+        """The first scale of a dimension that is in the file; None if there is none. A scale that was removed leaves a reference to nothing, for which the scales
+        of h5py are an error."""
+        for reference in references:
+            with suppress(KeyError, RuntimeError, ValueError):
+                address = int(self.h5py.h5o.get_info(self.h5py.h5r.dereference(reference, dataset.id)).addr)
+                if (scale := self.scales.get(address)) is not None:
+                    return scale
+        return None
 
     def shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
         """The shape of the dataset in netCDF."""
