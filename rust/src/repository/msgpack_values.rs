@@ -1,4 +1,4 @@
-//! Python values as MessagePack, in the shortest forms.
+//! Python values as MessagePack, in the shortest forms. It reads nothing, and does not know what the values mean: formats/msgpack.py makes values of bytes.
 
 use std::collections::TryReserveError;
 

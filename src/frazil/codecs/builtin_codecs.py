@@ -24,7 +24,7 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(imported(self.module), self.name))
 
 
-LOADED: Final[tuple[type[Codec], ...]] = (*(Bytes, Transpose, Zstd, Crc32c, ShardingIndexed, NumcodecsZstd),)
+LOADED: Final[tuple[type[Codec], ...]] = (Bytes, Transpose, Zstd, Crc32c, ShardingIndexed, NumcodecsZstd)
 LATE: Final[dict[str, LateCodec]] = {
     "gzip": LateCodec("frazil.codecs.bytes_to_bytes.gzip", "Gzip"),
     "blosc": LateCodec("frazil.codecs.bytes_to_bytes.blosc", "Blosc"),
