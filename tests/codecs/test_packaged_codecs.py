@@ -107,13 +107,26 @@ def test_zfp_behind_a_header_as_zarrs_writes_it() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "rate"), [("float32", 2.1), ("float64", 2.8), ("int32", 0.1)])
-def test_rates_too_low_for_a_block_are_refused(dtype: str, rate: float) -> None:
+def test_a_rate_too_low_for_a_block_of_fewer_dimensions_is_that_of_zarrs(dtype: str, rate: float) -> None:
     """The package wrote behind the end of its memory."""
+    spec, values = chunk_spec(dtype, (24,)), np.arange(24).astype(dtype)
+    bits = int(64 * rate + 0.5)
+    for codec, header in (Zfp("fixed_rate", rate=rate), 0), (NumcodecsZfpy(2, rate=rate), 96):
+        codec.check(spec, "codecs[0]")
+        data = codec.encode(values, spec)
+        assert len(data) == -(-(6 * bits + header) // 64) * 8
+        assert codec.decode(data, spec).shape == (24,)
+    assert (Zfp("fixed_rate", rate=bits / 4).encode(values, spec)) == Zfp("fixed_rate", rate=rate).encode(values, spec)
+
+
+@pytest.mark.parametrize(("dtype", "rate"), [("float32", 0.13), ("float64", 0.17), ("int32", 0.007)])
+def test_rates_too_low_for_any_block_are_refused(dtype: str, rate: float) -> None:
     for codec in (Zfp("fixed_rate", rate=rate), NumcodecsZfpy(2, rate=rate)):
-        codec.check(chunk_spec(dtype, (4, 6, 3)), "codecs[0]")
-        with pytest.raises(MetadataError, match="at least") as caught:
-            codec.check(chunk_spec(dtype, (24,)), "codecs[0]")
-        assert caught.value.path == "codecs[0].configuration.rate"
+        codec.check(chunk_spec(dtype, (4, 6, 3, 2)), "codecs[0]")
+        for shape in (24,), (4, 6), (4, 6, 3):
+            with pytest.raises(MetadataError, match="at least") as caught:
+                codec.check(chunk_spec(dtype, shape), "codecs[0]")
+            assert caught.value.path == "codecs[0].configuration.rate"
 
 
 def test_zfp_refuses_what_it_does_not_hold() -> None:

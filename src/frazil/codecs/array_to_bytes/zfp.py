@@ -86,10 +86,10 @@ class Zfp(ArrayToBytes):
             )
         if self.mode == "fixed_accuracy" and work.kind != "f":
             raise MetadataError("mode fixed_accuracy is for floating-point numbers", path=f"{path}.configuration.mode")
-        least = _LEAST_BITS[work.str[1:]]
-        if self.rate is not None and _block_bits(self.rate, len(spec.shape) or 1) < least:
-            raise MetadataError(  # zfp would write behind the end of its memory
-                f"rate is {self.rate}: a block of {4 ** (len(spec.shape) or 1)} elements of {work} needs {least} bits at least",
+        least, ndim = _LEAST_BITS[work.str[1:]], len(spec.shape) or 1
+        if self.rate is not None and _block_bits(_written_rate(self.rate, ndim, work), ndim) < least:
+            raise MetadataError(
+                f"rate is {self.rate}: a block of {4 ** max(ndim, _ZARRS_DIMENSIONS)} elements of {work} needs {least} bits at least",
                 path=f"{path}.configuration.rate",
             )
 
@@ -103,21 +103,25 @@ class Zfp(ArrayToBytes):
         bits = max(elements * (planes + 2) + planes + 64, rated + 64)
         return prod([-(-length // 4) for length in shape]) * int(bits) // 8 + 64
 
-    def _arguments(self) -> dict[str, object]:
+    def _arguments(self, shape: tuple[int, ...], work: np.dtype[np.generic]) -> dict[str, object]:
+        if self.rate is not None:
+            return {"rate": _written_rate(self.rate, len(shape), work)}
         return {member: getattr(self, member) for member in _MEMBERS[self.mode]}
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         zfpy = required("zfpy", self.name, "zfp")
         work = np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
-        return cast("bytes", zfpy.compress_numpy(work, write_header=False, **self._arguments()))
+        return cast("bytes", zfpy.compress_numpy(work, write_header=False, **self._arguments(work.shape, work.dtype)))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         if not data:
             raise ChunkDecodeError(f"codec {self.name} got no bytes")
         zfpy = required("zfpy", self.name, "zfp")
         work = _work_type(spec.dtype)
-        shape, arguments = spec.shape or (1,), self._arguments()
-        if self.rate is not None:
+        assert work is not None, "check has seen it"
+        shape = spec.shape or (1,)
+        arguments = self._arguments(shape, work)
+        if self.rate is not None and arguments["rate"] == self.rate:
             arguments["rate"] = _stored_rate(self.rate, shape, len(data))
         # zfp reads beyond the end of damaged data, so it needs a buffer for all that it can read
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
@@ -128,6 +132,14 @@ class Zfp(ArrayToBytes):
 def _block_bits(rate: float, ndim: int) -> int:
     """The bits of a block in mode fixed_rate."""
     return floor((1 << 2 * ndim) * rate + 0.5)
+
+
+def _written_rate(rate: float, ndim: int, work: np.dtype[np.generic]) -> float:
+    """The rate of a chunk that is written in mode fixed_rate. With fewer bits in a block than it needs, zfp would write behind the end of its memory: then the
+    one of zarrs, which gives each block the bits of a block of three dimensions."""
+    if _block_bits(rate, ndim) >= _LEAST_BITS[work.str[1:]]:
+        return rate
+    return _block_bits(rate, _ZARRS_DIMENSIONS) / 4**ndim
 
 
 def _stored_rate(rate: float, shape: tuple[int, ...], nbytes: int) -> float:
@@ -245,7 +257,7 @@ class NumcodecsZfpy(ArrayToBytes):
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         zfpy = required("zfpy", self.name, "zfp")
         codec, work = self._without_header(), np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
-        return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments()))
+        return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments(work.shape, work.dtype)))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         zfpy = required("zfpy", self.name, "zfp")
