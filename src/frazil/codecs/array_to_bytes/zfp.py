@@ -139,7 +139,7 @@ def _written_rate(rate: float, ndim: int, work: np.dtype[np.generic]) -> float:
     one of zarrs, which gives each block the bits of a block of three dimensions."""
     if _block_bits(rate, ndim) >= _LEAST_BITS[work.str[1:]]:
         return rate
-    return _block_bits(rate, _ZARRS_DIMENSIONS) / 4**ndim
+    return _block_bits(rate, _ZARRS_DIMENSIONS) / (1 << 2 * ndim)
 
 
 def _stored_rate(rate: float, shape: tuple[int, ...], nbytes: int) -> float:

@@ -4,7 +4,7 @@ Appended rows that are not whole chunks have to be read and written again; the c
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
@@ -92,7 +92,7 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None, *, by_path
 
 
 def _with_same_paths(
-    matching: NodeMatching, old: Snapshot, new: Snapshot, replaced: Set[str] = frozenset()
+    matching: NodeMatching, old: Snapshot, new: Snapshot, replaced: AbstractSet[str] = frozenset()
 ) -> NodeMatching:
     """Also matches removed and added nodes of one path, kind and rank, but not those that were replaced."""
     same = set()

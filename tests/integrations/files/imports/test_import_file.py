@@ -17,6 +17,8 @@ from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
+from frazil.integrations.files.imports import import_file as import_file_module
+from frazil.integrations.files.imports import importer
 from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore
 from frazil.stores.memory import MemoryStore
@@ -334,3 +336,18 @@ def test_chunks_of_long_text_have_about_a_megabyte(chunks: tuple[int, ...] | Non
     assert plan.layouts[0].chunks[0] * 10_000 <= 2**21
     frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", runtime=frazil.Runtime(bytes_in_flight=2**23))
     assert frazil.open_array(tmp_path / "a.zarr", path="a")[...].tolist() == values
+
+
+@pytest.mark.parametrize("mode", ["copy", "virtual"])
+def test_an_import_plans_once(mode: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, plan = list[int](), importer.plan_import
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        planned.append(1)
+        return plan(*arguments, **named)
+
+    monkeypatch.setattr(importer, "plan_import", counted)
+    monkeypatch.setattr(import_file_module, "plan_import", counted)
+    repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=[file.parent.as_uri() + "/"])
+    frazil.import_file(file, repo, mode)
+    assert planned == [1]

@@ -131,6 +131,7 @@ def run(options: Namespace) -> None:
     layout.check_dimensions([array for opened in files for array in opened.scanned.arrays], how)
     runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
     plans = [importer.plan_import(opened.scanned, options.mode, how, runtime) for opened in files]
+    files = [opened._replace(planned=plan) for opened, plan in zip(files, plans, strict=True)]
     for opened in files:
         for part in opened.scanned.skipped:
             if part.attribute is not None or not selection.is_left_out(part.path, options.skip, options.variables):

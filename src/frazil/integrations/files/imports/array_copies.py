@@ -83,8 +83,9 @@ def copy_arrays(
     put_journal(store, root, journal, version)
     try:
         make_groups(open_group(destination, "a"), group, groups)
+        left = {copy.path for copy in remaining}
         for copy in copies:
-            if copy not in remaining:
+            if copy.path not in left:
                 report(copy.array.nbytes)
         for copy, task in zip(remaining, tasks, strict=True):
             _run(copy, task, report, spool, ended)

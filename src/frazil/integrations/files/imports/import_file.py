@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 
 
 class FileImport(Record):
-    """A scanned file with the variables to import, and the group for them."""
+    """A scanned file with the variables to import, the group for them, and their plan, if it was made already."""
 
     file: str
     group: str
     scanned: ScannedFile
+    planned: Imported | None = None
 
 
 def import_file(
@@ -117,7 +118,7 @@ def import_file(
     planned = plan_import(selected, mode, layout, runtime)
     if dry_run:
         return planned
-    opened = FileImport(file, path, selected)
+    opened = FileImport(file, path, selected, planned)
     return import_files([opened], destination, mode, layout, message, report, prefixes or None, runtime)
 
 
@@ -189,6 +190,7 @@ def _imported(
             report=report,
             virtual_prefixes=prefixes,
             runtime=runtime,
+            planned=file.planned,
         )
     except AlreadyExistsError as error:
         if error.hint is None or "overwrite" in error.hint:  # imports never overwrite

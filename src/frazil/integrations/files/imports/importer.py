@@ -161,6 +161,7 @@ def import_scanned(
     report: Report = lambda _: None,
     virtual_prefixes: Prefixes | None = None,
     runtime: Runtime = IMPORTS,
+    planned: Imported | None = None,
 ) -> Imported:
     """Creates the groups and arrays of a file below the group at a path, which is created if it does not exist; commits nothing.
 
@@ -173,6 +174,7 @@ def import_scanned(
     report   is called with bytes done
     virtual_prefixes  as for scan_file
     runtime  bytes_in_flight: bytes that the import holds, or one shard if that is larger
+    planned  the result of plan_import for these variables; None: it is made here
     Raises InvalidInputError if a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
     repository's format cannot hold; AlreadyExistsError if another node has the path of an array, StoreError, also if the file changed meanwhile, and errors of
     reading it."""
@@ -183,7 +185,7 @@ def import_scanned(
     )
     scanned = select_variables(scanned, skip, file, variables)
     check_mode(scanned, file, mode, virtual_prefixes)
-    planned = plan_import(scanned, mode, layout or LayoutOptions(), runtime)
+    planned = planned or plan_import(scanned, mode, layout or LayoutOptions(), runtime)
     try:
         if scanned.kind == KIND and mode != "virtual":
             check_stored(source, scanned.arrays)
@@ -229,14 +231,15 @@ def _refer(
     make_groups(destination.root, path, dict(scanned.groups))
     target = destination.root[path.strip("/")] if path.strip("/") else destination.root
     # all arrays before any chunk, because their paths may exist already
-    created = [(array, target.create_array(array.path, **array.arguments())) for array in scanned.arrays]  # type: ignore[union-attr, arg-type]
+    assert isinstance(target, Group), "make_groups made it"
+    created = target.create_arrays({array.path: array.arguments() for array in scanned.arrays})
     if not created:
         return
     adopted = destination.adopt_file(source.name) if mode == "adopt" else ""
     if adopted:
         report(scanned.size)
-    for array, array_made in created:
-        set_references(destination, array, array_made.path, source, scanned.state, adopted)
+    for array in scanned.arrays:
+        set_references(destination, array, created[array.path].path, source, scanned.state, adopted)
 
 
 def open_arrays(
