@@ -39,6 +39,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
     "for repositories; arrays in plain stores do not need it": (
         "frazil.api.references",
         "frazil.api.repository",
+        "frazil.api.repository_arguments",
         "frazil.api.session",
     ),
     "for methods and options that few programs use": (

@@ -25,18 +25,16 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
-    from frazil.api import references, repository
+    from frazil.api import references, repository, repository_arguments
     from frazil.array.hierarchy import repository_locations
-    from frazil.repository.alpha import branches, file_cache
     from frazil.stores.caches import disk_cache
     from frazil.stores.objects import object_store
 else:
-    branches = LateModule("frazil.repository.alpha.branches")
-    file_cache = LateModule("frazil.repository.alpha.file_cache")
     repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
     object_store = LateModule("frazil.stores.objects.object_store")
     references = LateModule("frazil.api.references")
     repository = LateModule("frazil.api.repository")
+    repository_arguments = LateModule("frazil.api.repository_arguments")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 CREATES: Final = 'mode="a", which is the default in zarr-python, creates a node'
@@ -138,7 +136,7 @@ def nothing_at(node_location: NodeLocation) -> FrazilError:
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         prefix = f"{path}/" if path else ""
         try:
-            if (later := branches.later_format(file_cache.Files(store, prefix))) is not None:
+            if (later := repository_arguments.later_format(store, prefix)) is not None:
                 return later
             if not repository_locations.is_repository(store, prefix):
                 continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.repository.alpha import branches
 from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
@@ -22,6 +22,7 @@ from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from frazil.stores.caches import disk_cache
+    from frazil.stores.store import Store
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
@@ -55,6 +56,11 @@ def is_repository(location: Location) -> bool:
     """Whether a repository, which has a branch `main`, is at a location."""
     store, prefix = resolve(location)
     return branches.exists(Files(store, prefix))
+
+
+def later_format(store: Store, prefix: str) -> FormatError | None:
+    """The error for a repository of a later format of Icechunk at a prefix; None if there is none."""
+    return branches.later_format(Files(store, prefix))
 
 
 def open_files(
