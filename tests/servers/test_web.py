@@ -81,7 +81,13 @@ def test_etags(web_server: WebServer, folder: Path) -> None:
         assert ask(url, "/in/a%20b", If_Match=f'"other", {ask(url, "/in/a%20b")[0].headers["ETag"]}')[0].status == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/in", "/in/", "/none", "/../etc/passwd", "/%2e%2e/x"])
+def test_a_folder_is_redirected(web_server: WebServer, folder: Path) -> None:
+    with web_server(folder) as url:
+        found = ask(url, "/in")[0]
+    assert (found.status, found.getheader("Location")) == (301, "/in/")
+
+
+@pytest.mark.parametrize("path", ["/", "/in/", "/none", "/../etc/passwd", "/%2e%2e/x"])
 def test_paths_other_than_files(web_server: WebServer, folder: Path, path: str) -> None:
     (folder.parent / "x").write_bytes(b"")
     with web_server(folder) as url:

@@ -1,4 +1,4 @@
-"""Files of a folder over HTTP/1.1, like a plain web server: kept connections, ETags, ranges. Lists nothing and writes nothing."""
+"""Files of a folder over HTTP/1.1, like a plain web server: kept connections, ETags, ranges, redirects of folders. Lists nothing and writes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
-        path = (self.folder / unquote(urlsplit(self.path).path).lstrip("/")).resolve()
+        asked = urlsplit(self.path).path
+        path = (self.folder / unquote(asked).lstrip("/")).resolve()
+        if path.is_dir() and not asked.endswith("/"):
+            self._empty(301, {"Location": f"{asked}/"})
+            return
         if not (path.is_relative_to(self.folder) and path.is_file()):
             self._empty(404)
             return

@@ -114,6 +114,11 @@ def test_another_range_than_the_requested_one(content_range: str) -> None:
         refused(ObjectStore(server.url, **QUICK), 10, 10)
 
 
+def test_the_end_of_an_empty_file_as_programs_in_go_send_it() -> None:
+    with scripted(lambda _: answer(206, b"", Content_Range="bytes 0--1/0", ETag='"1"')) as server:
+        assert ObjectStore(server.url).get_partial_values([("a", (-4, None))]) == [b""]
+
+
 def test_an_unrequested_part_is_not_the_whole() -> None:
     def script(request: Request) -> bytes:
         assert "range" not in request.headers
@@ -309,14 +314,14 @@ def test_redirects_to_nowhere(location: str | None, match: str) -> None:
 # --- times as versions -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: Path) -> None:
-    """A file that is replaced twice in one second has one time: nothing of the first version is cached on disk."""
+@pytest.mark.parametrize("tag", [None, '"6553f100-20000"'])
+def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: Path, tag: str | None) -> None:
+    """A file that is replaced twice in one second has one time: nothing of the first version is cached on disk. So has the ETag of nginx, time and size."""
     values, now = [bytes(2**17)], [1_700_000_000]
 
     def script(request: Request) -> bytes:
-        return answer(
-            200, values[0], Last_Modified=formatdate(1_700_000_000, usegmt=True), Date=formatdate(now[0], usegmt=True)
-        )
+        changed, date = formatdate(1_700_000_000, usegmt=True), formatdate(now[0], usegmt=True)
+        return answer(200, values[0], ETag=tag, Last_Modified=changed, Date=date)
 
     with scripted(script) as server:
         store = ObjectStore(server.url)
@@ -376,6 +381,22 @@ def test_servers_that_know_get_alone(status: int) -> None:
         store = ObjectStore(server.url, **QUICK)
         assert store.sizes(["a", "b"]).tolist() == [100, -1]
         assert [store.exists("a"), store.exists("b")] == [True, False]
+
+
+def test_sizes_of_a_server_without_heads_and_ranges() -> None:
+    """So Apache answers about an empty file, if it may compress."""
+    modified = formatdate(1_000_000_000, usegmt=True)
+
+    def script(request: Request) -> bytes:
+        size = None if request.method == "HEAD" else len(BODY)
+        return answer(
+            200, b"" if size is None else BODY, Last_Modified=modified, Date=formatdate(), Content_Length=size
+        )
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        assert store.sizes(["a"]).tolist() == [len(BODY)]
+        assert store.fetch(["a"], span(0, 0)).versions == store.fetch(["a"], WHOLE).versions
 
 
 def test_tags_that_are_not_ascii() -> None:

@@ -21,7 +21,7 @@ from frazil.base.record import Record
 from frazil.base.retry import attempts
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import no_answer_error, status_failure
-from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
+from frazil.stores.objects.redirects import REDIRECTS, leads_to_folder, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class WebClient:
         return f"{self._base}/{quote(key, _SAFE)}"
 
     def request(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
-        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. If
+        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs; so is a redirect to a folder of this name, and no other. If
         `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
 
         Raises StoreError with the key."""
@@ -223,9 +223,10 @@ class WebClient:
                 status = answer.head.status
                 if status in _RETRY_STATUSES or (status >= 500 and status != _NOT_IMPLEMENTED):
                     return _Busy(status, _retry_after(answer.head.headers))
-                if status not in REDIRECTS:
+                location = answer.head.headers.get("location")
+                if status not in REDIRECTS or leads_to_folder(url, location):
                     return take(answer)
-                target = next_address(url, answer.head.headers.get("location"), self.allowed, key)
+                target = next_address(url, location, self.allowed, key)
             self._warn_of_redirect(url, target)
             url = target
         raise StoreError(

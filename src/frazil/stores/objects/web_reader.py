@@ -21,6 +21,7 @@ from frazil.stores.objects.range_requests import (
     condition_of,
     most_bytes,
 )
+from frazil.stores.objects.redirects import REDIRECTS
 from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
@@ -35,19 +36,23 @@ _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known len
 _DISTINCT_AFTER: Final = 2  # after this many seconds a file's time of change, which servers report in whole seconds, belongs to one change only
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
 _NO_HEADS: Final = frozenset({405, 501})  # of servers that know GET alone
-_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+_CONTENT_RANGE: Final = re.compile(
+    r"bytes ([0-9]{1,18})-(-1|[0-9]{1,18})/([0-9]{1,18})"
+)  # "bytes 0--1/0": programs in Go, of an empty file
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
     """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have
-    it too (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
+    it too (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes.
+    The strong ETags of many servers (nginx, Caddy) are this time and the size, too."""
     tag = headers.get("etag")
-    if tag is not None and tag and not tag.startswith("W/"):
-        return tag.encode(), False
     changed, now = http_time(headers.get("last-modified")), http_time(headers.get("date"))
+    is_recent = changed is not None and now is not None and changed > now - _DISTINCT_AFTER
+    if tag is not None and tag and not tag.startswith("W/"):
+        return tag.encode(), is_recent
     if changed is None or changed <= 0:
         return None, False
-    return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
+    return f"{changed} {size}".encode(), now is None or is_recent
 
 
 def _part_of(answer: WebAnswer) -> tuple[int, ...]:
@@ -94,11 +99,13 @@ class WebReader(RangeReader):
         )
 
     def _look_up_by_get(self, answer: WebAnswer, request: RangeRequest) -> Answer:
-        """The answer for an object from the headers of a range."""
-        if answer.head.status == 416:
+        """The answer for an object from the headers of a range, or of the whole object."""
+        status, length = answer.head.status, answer.head.length
+        if status == 416:
             return self._found(answer, request, b"", 0)
         refused = self._refusal(answer, request)
-        return refused or self._found(answer, request, b"", _part_of(answer)[2] if answer.head.status == 206 else -1)
+        size = _part_of(answer)[2] if status == 206 else -1 if length is None else length
+        return refused or self._found(answer, request, b"", size)
 
     def _get(self, request: RangeRequest, ranged: str | None) -> Answer:
         headers = {} if ranged is None else {"Range": ranged}
@@ -119,7 +126,7 @@ class WebReader(RangeReader):
     def _refusal(self, answer: WebAnswer, request: RangeRequest) -> Answer | None:
         """The answer for a status without bytes; None for a status with bytes."""
         status = answer.head.status
-        if status in {404, 410}:
+        if status in {404, 410} or status in REDIRECTS:  # the only redirect that comes here is that of a folder
             return ABSENT_ANSWER
         if status == 412 and request.expect is not None:
             return CHANGED_ANSWER
