@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import subprocess
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -288,3 +290,33 @@ def test_a_list_that_loses_its_order_after_the_first_page() -> None:
 
 def _with(answer: tuple[int, bytes], old: bytes, new: bytes) -> tuple[int, bytes]:
     return answer[0], answer[1].replace(b"<Key>in/here/" + old, b"<Key>in/here/" + new)
+
+
+LAST = """
+import asyncio, gc, sys, time, obstore
+from frazil.stores.objects.object_store import ObjectStore
+
+def write_slowly(loop, write=asyncio.SelectorEventLoop._write_to_self):
+    write(loop)
+    time.sleep(0.3)  # without the lock of the interpreter, as in the system call
+
+class Last:  # garbage that is collected at the end of the interpreter, which it keeps there
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        time.sleep(0.6)
+
+asyncio.SelectorEventLoop._write_to_self = write_slowly
+gc.disable()
+Last()
+store = ObjectStore(obstore.store.MemoryStore())
+print(store.list_page("", delimited=sys.argv[1] == "level").keys)
+"""
+
+
+@pytest.mark.parametrize("kind", ["all", "level"])
+def test_a_process_that_ends_after_a_listing_is_not_aborted(kind: str) -> None:
+    """As it was where the client's thread, which had brought the list, was still waking the loop."""
+    done = subprocess.run([sys.executable, "-c", LAST, kind], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

@@ -6,9 +6,11 @@ requested without a client prefix, and it is removed here."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter, lt
-from typing import TYPE_CHECKING, Final, TypeVar
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -141,10 +143,30 @@ def _run_with_timeout(clients: Clients, prefix: str, call: Callable[[], Awaitabl
             return await call()
 
     try:
-        return asyncio.run(run())
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner, _woken(runner.get_loop()):
+            return runner.run(run())
     except TimeoutError:
         hint = "check the server, and proxies before it; timeout= in client_options= allows more time"
         raise _refused(clients, prefix, f"its pages did not end within {seconds:g} s", hint) from None
+
+
+@contextmanager
+def _woken(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Waits at the end until the thread of the client that brought the result has left Python. It may still be about to, as it wakes the loop by a system call;
+    if the process ended then, Python would end that thread within the client's code, which aborts the process."""
+    inside, wake = RLock(), loop.call_soon_threadsafe
+
+    def call_soon_threadsafe(*arguments: Any, **named: Any) -> asyncio.Handle:
+        with inside:
+            return wake(*arguments, **named)
+
+    loop.call_soon_threadsafe = call_soon_threadsafe  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        del loop.call_soon_threadsafe
+        with inside:
+            pass
 
 
 def list_level_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:
