@@ -36,6 +36,13 @@ def lies(headers_of: Callable[[str], dict[str, object]]) -> Callable[[Request], 
     return lambda request: endless(answer(206, **HEADERS, **headers_of(request.headers.get("range", ""))))
 
 
+def test_another_range_than_the_requested_one() -> None:
+    with scripted(lambda _: answer(206, bytes(10), **HEADERS, Content_Range="bytes 0-9/10")) as server:
+        with pytest.raises(StoreError, match="the answer is not one of an object store") as caught:
+            bucket(server.url).get_partial_values([("a", (2, 3))])
+    assert "not a proxy" in f"{caught.value.hint}"
+
+
 @pytest.mark.parametrize(("start", "length"), [(0, -1), (0, 100), (5, 10), (-20, 20), (-HUGE, HUGE), (7, -1)])
 def test_lengths_that_no_memory_has(start: int, length: int) -> None:
     """The body claims a length of 10^12 bytes, and sends as many as the client reads."""

@@ -50,7 +50,8 @@ _TOO_MANY: Final = 429
 _REQUEST_TIMEOUT: Final = 408
 _NO_RANGE: Final = ("Wanted range starting at", '"bytes 0--1/0"')  # the latter: of Azurite
 _NOT_IMPLEMENTED: Final = 501  # the server does not support the request, and never will
-_INVALID_RESPONSES: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
+# for responses with a successful status; the last is another range than the requested one
+_INVALID_RESPONSES: Final = ("Got invalid ", "Unable to extract metadata", "Generic S3 error: Requested ")
 _LISTED_INVALID_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _LISTED_INVALID_PATH)
 _NO_BODY: Final = (
