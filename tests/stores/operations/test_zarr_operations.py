@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import sys
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,64 @@ def test_equal_zarr_stores_are_one_location() -> None:
     frazil.create_array(store, path="a", data=np.arange(3))
     with pytest.raises(InvalidInputError, match="the same location"):
         frazil.copy(StorePath(store, "a"), StorePath(store, "a"))
+
+
+class Refused(ValueError):
+    """As Icechunk's store raises it."""
+
+    __module__ = "icechunk"
+
+
+class NodesOnly(ZarrMemoryStore):
+    """Refuses names that no node of Zarr v3 has, raises KeyError for documents of Zarr v2, and has 0 as the size of missing chunks, as Icechunk's store."""
+
+    def _check(self, key: str) -> None:
+        folder, _, name = key.rpartition("/")
+        if name in {".zarray", ".zgroup", ".zattrs"}:
+            raise KeyError(key)
+        if name != "zarr.json" and not f"{folder}/".startswith(("c/", "t/c/")):
+            raise Refused(f"invalid zarr key format {key}")
+
+    async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        self._check(key)
+        return await super().get(key, *args, **kwargs)
+
+    async def exists(self, key: str) -> bool:
+        self._check(key)
+        return await super().exists(key)
+
+    async def getsize(self, key: str) -> int:
+        self._check(key)
+        return await super().getsize(key) if await super().exists(key) else 0
+
+    async def delete(self, key: str) -> None:
+        self._check(key)
+        await super().delete(key)
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        if prefix.strip("/") not in {"", "t"}:
+            raise Refused(f"bad key prefix {prefix}")
+        async for key in super().list_prefix(prefix):
+            yield key
+
+
+def test_icechunk_stores_refuse_keys_that_no_node_has(tmp_path: Path) -> None:
+    zarr_store = NodesOnly()
+    group = zarr.open_group(zarr_store, mode="w")
+    group.create_array("t", shape=(4,), chunks=(2,), dtype="i4")[:2] = 1
+    root = frazil.open_group(zarr_store, mode="r+")
+    assert list(root) == ["t"]
+    assert root["t"].nchunks_initialized == 1
+    root["t"].append([7])
+    store = resolve(zarr_store)[0]
+    assert store.get_many(["t", "t/.zarray", "x"], None) == [None, None, None]
+    assert store.sizes(["t/c/0", "t/c/1", "t/x", "t"]).tolist()[1:] == [-1, -1, -1]
+    store.erase("t/x")
+    assert store.list_page("nothing/here/").keys == []
+    frazil.copy(zarr_store, tmp_path / "copy.zarr")
+    assert frazil.open_array(tmp_path / "copy.zarr", path="t")[:].tolist() == [1, 1, 0, 0, 7]
+    frazil.create_group(zarr_store, overwrite=True)
+    assert list(frazil.open_group(zarr_store)) == []
 
 
 class Failing(ZarrMemoryStore):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -107,23 +107,26 @@ class ZarrOperations:
 
     async def _get(self, key_range: tuple[str, tuple[int, int | None]]) -> bytes | None:
         key, span = key_range
-        value = await self.store.get(key, default_buffer_prototype(), _request(*span))
+        value = await _found(self.store.get(key, default_buffer_prototype(), _request(*span)), None)
         return None if value is None else bytes(value.to_bytes())
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
         return self._map(self._size, keys)
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
-        return self._map(self.store.exists, keys)
+        return self._map(self._exists, keys)
+
+    async def _exists(self, key: str) -> bool:
+        return await _found(self.store.exists(key), absent=False)
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
 
     async def _size(self, key: str) -> int | None:
-        try:
-            return int(await self.store.getsize(key))
-        except MISSING_ERRORS:
+        size: int | None = await _found(self.store.getsize(key), None)
+        if size == 0 and not await self._exists(key):  # Icechunk's store answers 0 for a missing chunk
             return None
+        return size
 
     def set(self, key: str, value: bytes) -> None:
         self.set_values({key: value})
@@ -138,13 +141,10 @@ class ZarrOperations:
         self._map(self._delete, list(keys))
 
     async def _delete(self, key: str) -> None:
-        try:
-            await self.store.delete(key)
-        except MISSING_ERRORS:  # some stores raise them for a missing key
-            return
+        await _found(self.store.delete(key), None)
 
     def _erase_prefix(self, prefix: str) -> None:
-        self._run(lambda: self.store.delete_dir(prefix.removesuffix("/")))
+        self._run(lambda: _found(self.store.delete_dir(prefix.removesuffix("/")), None, missing=()))
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class ZarrOperations:
         async def listed() -> list[str]:
             return [key async for key in self.store.list_prefix(prefix) if key.startswith(prefix)]
 
-        return self._run(listed)
+        return self._run(lambda: _found(listed(), [], missing=()))
 
     def _list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """zarr-python does not distinguish keys and prefixes: each name is looked up."""
@@ -166,13 +166,13 @@ class ZarrOperations:
         async def listed() -> list[str]:
             return [name.strip("/") async for name in self.store.list_dir(prefix)]
 
-        names = sorted({prefix + name for name in self._run(listed) if name})
+        names = sorted({prefix + name for name in self._run(lambda: _found(listed(), [], missing=())) if name})
         found = self._map(self._key_and_prefix, names)
         keys = [name for name, (is_key, _) in zip(names, found, strict=True) if is_key]
         return keys, [name for name, (_, is_prefix) in zip(names, found, strict=True) if is_prefix]
 
     async def _key_and_prefix(self, name: str) -> tuple[bool, bool]:
-        if not await self.store.exists(name):
+        if not await self._exists(name):
             return False, True
         async for below in self.store.list_dir(f"{name}/"):
             if below:
@@ -254,6 +254,18 @@ class ZarrOperations:
             raise answer
         finally:
             del answer  # its traceback has this frame
+
+
+async def _found(call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS) -> R:
+    """What `call` returns; `absent` for a missing key, and where Icechunk's store refuses a key or a prefix that no node of Zarr v3 has."""
+    try:
+        return await call
+    except missing:
+        return absent
+    except ValueError as error:
+        if type(error).__module__.partition(".")[0] != "icechunk":
+            raise
+        return absent
 
 
 def _request(start: int, length: int | None) -> ByteRequest | None:
