@@ -83,6 +83,16 @@ def test_blosc_of_zarr_python_follows_the_data_type() -> None:
     assert new_array(compressors=blosc).compressors == (Blosc("zstd", 5, "shuffle", 4),)
 
 
+def test_an_entry_of_blosc_may_leave_typesize_to_the_data_type() -> None:
+    """As in zarr-python. Documents must have it."""
+    entry = {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 2, "shuffle": "shuffle"}}
+    for arguments in ({"compressors": entry}, {"codecs": [entry]}):
+        assert new_array(**arguments).compressors == (Blosc("lz4", 2, "shuffle", 4),)
+    text = frazil.create_array({}, shape=(2,), dtype=str, compressors=entry)
+    text[:] = ["a", "b"]
+    assert text[1] == "b"
+
+
 def test_settings_are_checked_and_change_nothing() -> None:
     for settings in (
         {"order": "C"},

@@ -271,7 +271,7 @@ def check_settings(arguments: ZarrArguments) -> None:
 def converted_codecs(registry: Registry, codecs: Sequence[object], itemsize: int, name: str = "codecs") -> list[object]:
     """The list with Codecs and Extensions instead of zarr-python's codecs and of numcodecs' codecs and configurations; others as they are.
 
-    itemsize  bytes of an element, for numcodecs.Blosc, which does not know it
+    itemsize  bytes of an element, for numcodecs.Blosc, which does not know it, and for entries of blosc without typesize
     name      the argument, for messages
     Raises MetadataError, UnknownExtensionError."""
     return [_converted(registry, codec, item(name, i), itemsize) for i, codec in enumerate(codecs)]
@@ -287,9 +287,12 @@ def _converted(registry: Registry, codec: object, path: str, itemsize: int) -> o
         return parse_filter(json_object(document, path), path, itemsize=itemsize, kinds=registry).extension
     chosen = getattr(codec, "_tunable_attrs", ())  # members of zarr-python's blosc that follow the data type
     if chosen and document.get("name") == "blosc":
-        members = json_object(document.get("configuration"), path)
-        members = {name: value for name, value in members.items() if name not in chosen}
-        return Blosc(**members)  # type: ignore[arg-type] # checked there
+        given = json_object(document.get("configuration"), path)
+        given = {name: value for name, value in given.items() if name not in chosen}
+        return Blosc(**given)  # type: ignore[arg-type] # checked there
+    members = document.get("configuration")
+    if document.get("name") == "blosc" and isinstance(members, Mapping) and "typesize" not in members:
+        document = {**document, "configuration": {**members, "typesize": max(itemsize, 1)}}
     return as_json(_lists(document), path)
 
 
