@@ -240,7 +240,7 @@ def test_chunks_that_end_with_the_array(data: st.DataObject) -> None:
     inner = [data.draw(st.integers(1, 5)) for _ in shape]
     grid, store = {"name": "zarrs.regular_bounded", "configuration": {"chunk_shape": inner}}, dict[str, bytes]()
     array = _opened(grid, shape, store)
-    values = np.arange(1, 1 + np.prod(shape), dtype=np.int8).reshape(shape)
+    values = np.resize(np.arange(1, 100, dtype=np.int8), shape)  # no fill values, whose chunks are not stored
     array[...] = values
     assert sum(len(chunk) for key, chunk in store.items() if key != "zarr.json") == values.nbytes
     new = [data.draw(st.integers(max(length - 1, 0), 10)) for length in shape]
