@@ -70,7 +70,7 @@ def plan_of(selection: BoxSelection | PointSelection, stored: Stored) -> Plan:
 
 def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
     """Reads into a view of selection.out_view."""
-    for batch in plan.batches(8, 8 * limit, limit):
+    for batch in plan.batches(limit):
         shards = [tuple(row) for row in batch.shards.tolist()]
         present = [row for row, shard in enumerate(shards) if shard in stored.shards]
         for row in set(range(len(shards))) - set(present):
@@ -87,7 +87,7 @@ def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
 
 def write(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
     """Writes from a view of selection.source_view."""
-    for batch in plan.batches(8, 8 * limit, limit):
+    for batch in plan.batches(limit):
         chunks = batch.chunks()
         targets = [stored.shards.setdefault(tuple(shard), {}) for shard in batch.shards.tolist()]
         for row, number in zip(chunks.shard_rows().tolist(), _numbers(chunks, stored), strict=True):
@@ -102,7 +102,7 @@ def check(plan: Plan, stored: Stored, limit: int) -> None:
     seen: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     positions: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     wholes: dict[tuple[int, ...], tuple[bool, int]] = {}
-    for batch in plan.batches(8, 8 * limit, limit):
+    for batch in plan.batches(limit):
         chunks = batch.chunks()
         assert chunks.count == batch.chunk_count == chunks.offsets[-1] <= limit
         assert batch.shard_count == len(batch.shards) == chunks.rows.size

@@ -192,7 +192,7 @@ def test_units_of_some_shards_are_those_of_all(rows: list[int]) -> None:
     shape, chunk, shard = (20, 13), (3, 2), (3, 3)
     stored = reference.Stored(np.zeros(shape, np.int64), chunk, shard)
     for selection in (basic(np.s_[2:17, ::3], shape), vectorised(([1, 5, 19, 11, 5], [12, 3, 1, 9, 3]), shape)):
-        (batch,) = reference.plan_of(selection, stored).batches(1, 2**63 - 1, 2**63 - 1)
+        (batch,) = reference.plan_of(selection, stored).batches(2**63 - 1)
         every = batch.chunks()
         kept = [row for row in rows if row < batch.shard_count]
         some = batch.chunks(np.array(kept, np.int64))
@@ -211,7 +211,7 @@ def test_numbers_of_nested_levels(layout: Layout, data: st.DataObject) -> None:
     selections = [basic((slice(None, None, 2),) * len(shape), shape), vectorised(np.ones(shape, bool), shape)]
     strides = [tuple(math.prod(extents[d + 1 :]) for d in range(len(extents))) for extents in (outer, inner)]
     for selection in selections:
-        for batch in reference.plan_of(selection, stored).batches(1, 50, 50):
+        for batch in reference.plan_of(selection, stored).batches(50):
             chunks = batch.chunks()
             first = chunks.numbers(inner, outer, strides[0])
             second = chunks.numbers((1,) * len(shape), inner, strides[1])
@@ -228,6 +228,6 @@ def test_whole_chunks_among_points_are_those_with_every_element() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         points = rng.integers(0, 12, rng.integers(1, 60))
-        found = next(point_plan(vectorised((points,), (11 + 1,)), (3,)).batches(1, 2**20, 2**20)).chunks()
+        found = next(point_plan(vectorised((points,), (11 + 1,)), (3,)).batches(2**20)).chunks()
         chunks = found.coordinates()[:, 0].tolist()
         assert found.whole_inside().tolist() == [len({p for p in points.tolist() if p // 3 == c}) == 3 for c in chunks]

@@ -39,7 +39,7 @@ def test_a_hundred_million_chunks(
     try:
         whole = plan(shape, (slice(None, None, step),) * len(shape), chunk, shard)
         batches = chunks = shards = 0
-        for batch in whole.batches(1000, 2**27, 2**17):
+        for batch in whole.batches(2**17):
             batches += 1
             chunks += batch.chunk_count
             shards += batch.shard_count if batch.part == 0 else 0
@@ -60,11 +60,11 @@ def test_chunks_beyond_counting() -> None:
     shape = (LARGEST, LARGEST)
     whole = plan(shape, ..., (1, 1), (3, 2))
     assert whole.chunk_count == LARGEST**2
-    for batch in itertools.islice(whole.batches(1, 1000, 1000), 3):
+    for batch in itertools.islice(whole.batches(1000), 3):
         assert batch.chunk_count <= 1000
         assert batch.chunks().count == batch.chunk_count
     corner = plan(shape, np.s_[-3:, -2:], (2, LARGEST), (2**61, 2**62))
-    (batch,) = corner.batches(1, LARGEST, LARGEST)
+    (batch,) = corner.batches(LARGEST)
     chunks = batch.chunks()
     assert chunks.coordinates().tolist() == [[(LARGEST - 3) // 2, 0], [(LARGEST - 1) // 2, 0]]
     assert batch.shards.tolist() == [[1, 0]]
@@ -79,7 +79,7 @@ def test_points_of_arrays_beyond_counting() -> None:
     listed = [(last, last, 0), (0, 0, 0), (last, last, last), (0, 0, 1), (last, last, 0), (5, last, 7)]
     selection = vectorised(tuple(np.array(listed).T), shape)
     for shard in (None, (2**62, 1, 3)):
-        (batch,) = point_plan(selection, (1, 2, 1), shard).batches(1, LARGEST, LARGEST)
+        (batch,) = point_plan(selection, (1, 2, 1), shard).batches(LARGEST)
         found = batch.chunks()
         chunks = [tuple(chunk) for chunk in found.coordinates().tolist()]
         assert sorted(chunks) == sorted({(a, b // 2, c) for a, b, c in listed})

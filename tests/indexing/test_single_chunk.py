@@ -36,7 +36,7 @@ def test_agrees_with_the_general_way(axes: list[tuple[int, int]], listed: list[o
         assert not simple or box_plan(general, chunk).chunk_count != 1
         return
     assert single.shape == general.result_shape
-    (batch,) = box_plan(general, chunk).batches(1, 1, 1)
+    (batch,) = box_plan(general, chunk).batches(1)
     chunks = batch.chunks()
     assert chunks.coordinates().tolist() == [list(single.chunk)]
     columns = zip(single.starts, single.counts, single.steps, strict=True)

@@ -75,11 +75,7 @@ def check_surroundings(registry: object, runtime: object) -> None:
 def checked_progress(progress: object) -> Callable[[int], object]:
     """The function that receives progress; one that does nothing for None. Raises InvalidInputError for a value that is not a function."""
     if progress is None:
-        return _ignore
+        return lambda _: None
     if not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
     return progress
-
-
-def _ignore(nbytes: int) -> None:
-    """Progress is not reported."""

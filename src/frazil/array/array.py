@@ -4,6 +4,7 @@ nodes.py reads and changes documents, shape/resize.py shrinks and grows arrays, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ import numpy as np
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
-from frazil.array.handle import OwnToken, Update, token_of
+from frazil.array.handle import Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -97,7 +98,7 @@ class Array(ZarrArray):
             error.key = error.key or location.layout.document_key(location.path, ArrayMetadata)
             raise
         self._inner_chunk = self._compiled.chain.inner_chunk.shape
-        self._own = OwnToken()
+        self._own = ""  # a random token of this handle, made when it is needed; each write drops it
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
@@ -204,7 +205,7 @@ class Array(ZarrArray):
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
-        return _info.stored_bytes(self._access, self._metadata)
+        return self.info.stored_nbytes
 
     @property
     def info(self) -> _info.ArrayInfo:
@@ -336,7 +337,7 @@ class Array(ZarrArray):
         try:
             return bool(self._named(act))
         finally:
-            self._own.drop()
+            self._own = ""
 
     def _named(self, act: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """The result of a call, whose errors get the names of array and chunk."""
@@ -445,15 +446,13 @@ class Array(ZarrArray):
         with self._resize_lock.lock:
             self._location = followed(self._location, self._storage)
             self._set_metadata(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
-        self._own.drop()
+        self._own = ""
         return self
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
         """The same array, whose chunks are read and written through further storage transformers, array side first, that its document does not name."""
         location = self._location.through(transformers)
-        return (
-            self if len(location.transformers) == len(self._location.transformers) else Array(location, self._metadata)
-        )
+        return self if location.transformers == self._location.transformers else Array(location, self._metadata)
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
         """Changes the stored document, as change_node. The lock keeps the order: the thread that changes the document last is also the last to update this
@@ -487,7 +486,8 @@ class Array(ZarrArray):
         return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        return token_of(self._location, self._shape, self._own)
+        own = self._own = self._own or os.urandom(16).hex()
+        return token_of(self._location, self._shape, own)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (followed(self._location, self._storage), self._metadata)

@@ -6,7 +6,6 @@ consequences."""
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from operator import attrgetter
@@ -21,39 +20,23 @@ from frazil.stores.store import Store
 Update = Callable[[dict[str, object]], dict[str, object]]
 
 
-class OwnToken:
-    """A random token of one writable handle. Each write replaces it."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self) -> None:
-        self._text: str | None = None
-
-    def drop(self) -> None:
-        self._text = None
-
-    def get(self) -> str:
-        if self._text is None:
-            self._text = os.urandom(16).hex()
-        return self._text
-
-
-def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> tuple[object, ...]:
+def token_of(location: NodeLocation, shape: tuple[int, ...], own: str) -> tuple[object, ...]:
     """The token of an array. In a repository: its location and the snapshot, and with uncommitted changes the handle's own token. In a plain store: its
     location, its document with version, and for a writable handle its own token. One request in a plain store; raises StoreError."""
     if location.nodes is not None:
         begun, changes = location.nodes.version
         token = ("frazil.Array", location.path, shape, begun)
-        return (*token, changes, own.get()) if changes else token
+        return (*token, changes, own) if changes else token
     document = location.store.get_versioned(location.layout.document_key(location.path, ArrayMetadata))
     token = ("frazil.Array", location.path, shape, (location.store, location.transformers, document))
-    return token if location.read_only else (*token, own.get())
+    return token if location.read_only else (*token, own)
 
 
 # --- handles -----------------------------------------------------------------------------------------------------------------------
 
 # the location of a handle's node, and its document as the handle knows it; an attribute of Array, a property of Group
 _identity: Final = attrgetter("_location", "_metadata")
+_place: Final = attrgetter("path", "layout", "transformers", "nodes")
 
 
 class Handle:
@@ -107,19 +90,12 @@ class Handle:
 
 
 def _same_node(location: NodeLocation, other: NodeLocation) -> bool:
-    if (location.path, location.layout, location.transformers, location.nodes) != (
-        other.path,
-        other.layout,
-        other.transformers,
-        other.nodes,
-    ):
+    if _place(location) != _place(other):
         return False
+    if location.store is other.store or location.nodes is not None:
+        return True
     store = location.store.identity
-    return (
-        location.store is other.store
-        or location.nodes is not None
-        or (store is not None and store == other.store.identity)
-    )
+    return store is not None and store == other.store.identity
 
 
 # --- attributes --------------------------------------------------------------------------------------------------------------------

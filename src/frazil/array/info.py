@@ -168,11 +168,6 @@ def described(metadata: ArrayMetadata, array: Described) -> ArrayInfo:
     )
 
 
-def stored_bytes(access: Access, metadata: ArrayMetadata) -> int:
-    """Bytes of all stored chunks or shards."""
-    return int(np.maximum(access.storage.stored_sizes(metadata.grid_shape)[1], 0).sum())
-
-
 def table(lines: Sequence[tuple[str, str]]) -> str:
     """Names and values in two columns, one line each. Characters that would break a line or the terminal are escaped as in Python."""
     shown = [(one_line(name), one_line(value)) for name, value in lines]

@@ -178,7 +178,6 @@ class IndexAxis:
         self.extent = min(extent, max(length, 1))
 
     def entries(self, low: int, high: int) -> AxisEntries:
-        """As RegularAxis.entries."""
         first = self._first_run[low : high + 1]
         entries = np.empty((high - low, 2), np.int64)
         np.subtract(first[:-1], first[0], out=entries[:, 0])
@@ -194,11 +193,9 @@ class IndexAxis:
         return chunk, entries, runs
 
     def shards(self, low: int, high: int, shard_extent: int) -> Shards:
-        """As RegularAxis.shards."""
         return _distinct(self._chunk[low:high] // shard_extent)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
-        """As RegularAxis.cut."""
         high: int = min(low + limit, self.count)
         if high == self.count or shard_extent == 1:
             return high
@@ -209,11 +206,9 @@ class IndexAxis:
         return int(self._chunk.searchsorted(chunk)) if chunk < 2**63 else self.count
 
     def widest(self, shard_extent: int) -> int:
-        """As RegularAxis.widest."""
         return max(1, min(shard_extent, self.count))
 
     def whole_shards(self, shards: Columns, shard_extent: int) -> Flags:
-        """As RegularAxis.whole_shards."""
         chunks = -(-self.length // self.extent)
         extent = min(shard_extent, chunks)
         base = shards * extent

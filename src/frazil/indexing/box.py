@@ -198,12 +198,12 @@ class BoxPlan:
         """The shape of the array for which the plan was made."""
         return tuple(axis.length for axis in self.axes)
 
-    def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[BoxBatch]:
-        """Batches of at most max_chunks chunks and max_bytes // chunk_bytes chunks (at least one), in C order of their ranges. A shard is in several batches
-        only if it alone is over the limit; then they are consecutive (BoxBatch.parts)."""
+    def batches(self, most: int) -> Iterator[BoxBatch]:
+        """Batches of at most `most` chunks (at least one), in C order of their ranges. A shard is in several batches only if it alone is over the limit; then
+        they are consecutive (BoxBatch.parts)."""
         if not self.chunk_count:
             return
-        limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
+        limit = max(1, most)
         counts = [axis.count for axis in self.axes]
         whole: _Ranges = tuple([(0, count) for count in counts])
         if self.chunk_count <= limit:

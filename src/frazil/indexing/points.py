@@ -31,7 +31,6 @@ class PointChunks(Record):
 
     @property
     def count(self) -> int:  # type: ignore[override] # replaces a method of tuple that is not used
-        """The number of chunks."""
         return len(self.columns)
 
     def shard_rows(self) -> Columns:
@@ -39,7 +38,6 @@ class PointChunks(Record):
         return np.repeat(np.arange(self.rows.size, dtype=np.int64), np.diff(self.offsets))
 
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
-        """int64[n]: as BoxChunks.numbers."""
         total = np.zeros(self.count, np.int64)
         levels = zip(self.plan.shard_extents, divide, modulo, strides, strict=True)
         for dimension, (shard_extent, over, extent, stride) in enumerate(levels):
@@ -51,7 +49,6 @@ class PointChunks(Record):
         return self.columns[rows]
 
     def whole(self) -> Flags:
-        """bool[n]: as BoxChunks.whole."""
         plan = self.plan
         whole = self.whole_inside()
         for dimension, (length, extent) in enumerate(zip(plan.shape, plan.full_extents, strict=True)):
@@ -181,9 +178,8 @@ class PointPlan:
         self.shards = of_chunk[shard_begin]
         self.chunk_count = begin.size
 
-    def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[PointBatch]:
-        """As BoxPlan.batches."""
-        limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
+    def batches(self, most: int) -> Iterator[PointBatch]:
+        limit = max(1, most)
         low, end = 0, self.offsets.size - 1
         while low < end:
             begin = int(self.offsets[low])

@@ -93,7 +93,6 @@ class PointSelection(Record):
     result_shape: tuple[int, ...]
 
     def ends(self) -> tuple[int, ...]:
-        """As BoxSelection.ends."""
         return tuple(int(column.max(initial=-1)) + 1 for column in self.coordinates)
 
     def out_view(self, out: Values) -> Values | None:

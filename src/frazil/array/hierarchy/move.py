@@ -23,9 +23,8 @@ from frazil.array.hierarchy.nodes import (
     node_exists,
     put_expect,
 )
-from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.metadata.paths import ancestors
-from frazil.stores.store import Store
 from frazil.stores.values import Changed, pieces_of
 
 _BATCH = 4096  # the most keys of one batch
@@ -37,7 +36,8 @@ def move_node(location: NodeLocation, to: str) -> None:
     if location.nodes is not None:
         location.nodes.move(location.path, to)
         return
-    _check_store(location.store)
+    for capability in ("writable", "listable", "erasable"):
+        location.store.require(capability)
     above = _check_paths(location, to)
     names = _new_names(location, to)
     documents = _own_documents(location)
@@ -47,15 +47,6 @@ def move_node(location: NodeLocation, to: str) -> None:
     _link(location, names)
     _write_documents(location, to, {names[old]: value for old, value in documents.items()})
     erase_node(location, location.path)
-
-
-def _check_store(store: Store) -> None:
-    can = store.capabilities
-    if not can.writable:
-        raise ReadOnlyError(f"{store} can only be read", hint="open it for writing")
-    for capability, has in (("listable", can.listable), ("erasable", can.erasable)):
-        if not has:
-            raise StoreError(f"{store} is not {capability}, so nodes in it cannot be renamed")
 
 
 def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:

@@ -476,7 +476,6 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
 
 
 def already_there(store: Store, path: str) -> AlreadyExistsError:
-    """The error for a path that is taken."""
     return AlreadyExistsError(
         f"something already exists in {store}",
         path=path or "/",

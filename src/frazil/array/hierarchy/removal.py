@@ -29,12 +29,8 @@ def remove_node(location: NodeLocation, *, keep_parent: bool = False) -> None:
     if not node_exists(location):
         raise NotFoundError("there is nothing to remove", key=keys[0], path=location.path or "/")
     parent = location.at(location.path.rpartition("/")[0])
-    if (
-        keep_parent
-        and parent.path
-        and layout.implicit_groups
-        and not store.exists(layout.document_key(parent.path, GroupMetadata))
-    ):
+    may_vanish = keep_parent and parent.path and layout.implicit_groups
+    if may_vanish and not store.exists(layout.document_key(parent.path, GroupMetadata)):
         create_groups(location, [parent.path], ())
     if location.path:
         drop_copies(location, documents_above(location, [location.path]))

@@ -343,13 +343,12 @@ def _format(zarr_format: object) -> ZarrFormat | None:
 
 def _already_exists(root: str, path: str, broken: bool) -> AlreadyExistsError:
     """The error for a location that already has a zarr.json."""
+    remedy = "replace it with overwrite=True" if broken else "convert it with frazil.convert"
     return AlreadyExistsError(
         "something already exists" if broken else "a node of the final Zarr v3 already exists",
         key=join(root, DOCUMENT_NAME),
         path=path or "/",
-        hint="choose another location, or replace it with overwrite=True"
-        if broken
-        else "choose another location, or convert it with frazil.convert",
+        hint=f"choose another location, or {remedy}",
     )
 
 

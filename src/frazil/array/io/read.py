@@ -229,10 +229,9 @@ def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: in
     """The tasks of a read. Batches of files on a local disk that the kernel can read by itself are read here, with one call each, as their turn comes."""
     levels, shared = access.chain.levels, None
     by_kernel = access.storage.direct and access.chain.native and bool(access.chain.inner_chunk.shape)
-    chunk_bytes = inner_chunk_bytes(access)
     if levels and not levels[0].addressable:  # each part would decode the whole shard
         nbytes = max(nbytes, shard_bytes(access))
-    for batch in plan.batches(chunk_bytes, nbytes, nbytes):
+    for batch in plan.batches(nbytes // inner_chunk_bytes(access)):
         if not batch.part:
             shared = SharedIndex() if batch.parts > 1 else None
         if not (by_kernel and read_with_kernel(access, batch, target.out)):
@@ -374,7 +373,7 @@ def _fetch(access: Access, batch: Batch, rows: Columns, located: Located) -> Fou
 def _read_found(access: Access, target: Target, found: Found) -> list[int]:
     """Reads inner chunks of shards. Returns the rows that changed while they were read; their remembered indexes are dropped."""
     try:
-        changed = _read_inner_chunks(access, target, found.chunks, found.located, found.first, found.expect)
+        changed = _read_inner_chunks(access, target, found)
     except DataError:
         if found.fetched is None or not replaced_since(access, found.located, found.fetched):
             raise
@@ -385,15 +384,9 @@ def _read_found(access: Access, target: Target, found: Found) -> list[int]:
     return rows
 
 
-def _read_inner_chunks(
-    access: Access,
-    target: Target,
-    chunks: Chunks,
-    located: Located,
-    first: Step,
-    expect: Versions,
-) -> list[int]:
-    """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
+def _read_inner_chunks(access: Access, target: Target, found: Found) -> list[int]:
+    """Fetches and decodes the inner chunks of shards. Returns the objects that changed while they were read."""
+    _, _, located, chunks, first, expect, _ = found
     steps, spans = walk(access, chunks, located.key, first)
     sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files

@@ -86,7 +86,6 @@ class Budget:
         return True
 
     def end(self, task: int) -> None:
-        """The task is over."""
         self.nbytes -= self._running.pop(task)
 
 

@@ -169,7 +169,7 @@ class ShardWriter:
         assert isinstance(selection, BoxSelection), "slices"
         plan = box_plan(selection, inner_chunk.shape, counts)
         limit = access.runtime.bytes_in_flight
-        for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
+        for batch in plan.batches(limit // inner_chunk_bytes(access)):
             chunks = batch.chunks()
             threads = 1 if chunks.count == 1 else access.runtime.threads
             result = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)

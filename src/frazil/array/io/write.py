@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.access import Access, check_index_memory, failure
-from frazil.array.hierarchy.stored_document import Confirmation
+from frazil.array.hierarchy.stored_document import confirming
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
@@ -128,7 +128,7 @@ def publish_encoded(
     confirm  as Source.confirm
     whole    whether all inner chunks that begin inside the array are written;  shape: as in Part
     Raises as `write`."""
-    (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
+    (batch,) = plan.batches(plan.chunk_count)
     source = Source(_NO_VALUES, nullcontext(), confirm, encoded)
     try:
         for _ in _write_shards(access, source, Part(batch, whole, shape), np.zeros(1, np.int64)):
@@ -142,19 +142,15 @@ def _tasks(
     access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
     """nbytes: of a task; other arguments as in `write`."""
-    inner, chunk_bytes, sharded = (
-        prod(access.chain.inner_chunk_counts),
-        inner_chunk_bytes(access),
-        bool(access.chain.levels),
-    )
-    limit = max(nbytes, shard_bytes(access))
+    inner, sharded = prod(access.chain.inner_chunk_counts), bool(access.chain.levels)
+    most = max(nbytes, shard_bytes(access)) // inner_chunk_bytes(access)
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
-    for batch in plan.batches(chunk_bytes, limit, limit):
+    for batch in plan.batches(most):
         for part, rows in parts_of(access, plan.shape, batch, in_part):
             looked_up = not part.whole or part.shape is not None
-            most = first if looked_up else max(len(rows), 1)
-            for low in range(0, len(rows), most):
-                some = rows[low : low + most]
+            step = first if looked_up else max(len(rows), 1)
+            for low in range(0, len(rows), step):
+                some = rows[low : low + step]
                 if sharded and not part.whole:
                     cost = index_bytes(access) * len(some)
                 else:
@@ -219,11 +215,8 @@ def _confirming(access: Access, source: Source) -> Iterator[Source]:
     if source.confirm is None or not access.document.takes_request(access.storage.direct):
         yield source
         return
-    confirmation = Confirmation(source.confirm)
-    try:
-        yield source._replace(confirm=confirmation.await_answer)
-    finally:
-        confirmation.end()
+    with confirming(source.confirm) as await_answer:
+        yield source._replace(confirm=await_answer)
 
 
 def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:

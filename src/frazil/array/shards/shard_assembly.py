@@ -166,11 +166,8 @@ def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
     present = shards.offsets[1:] > shards.offsets[:-1]
     joined = np.full((len(present), 3), -1, np.int64)
     if not level.after:
-        joined[:, 0], joined[:, 1], joined[present, 2] = (
-            blobs.add_buffer(data),
-            bounds[:-1],
-            np.diff(bounds)[present],
-        )
+        joined[:, 0], joined[:, 1] = blobs.add_buffer(data), bounds[:-1]
+        joined[present, 2] = np.diff(bounds)[present]
         return joined
     numbers = np.flatnonzero(present).tolist()
     parts = [data[bounds[i] : bounds[i + 1]] for i in numbers]

@@ -94,12 +94,10 @@ class BlobTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all buffers."""
         return sum(len(flat_buffer(buffer)) for buffer in self.buffers)
 
 
 def missing_rows(count: int) -> Columns:
-    """Rows that are all MISSING."""
     rows = np.zeros((count, 3), np.int64)
     rows[:, 0] = _kernel.MISSING
     return rows

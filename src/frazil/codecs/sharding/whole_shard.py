@@ -112,7 +112,7 @@ def _inner_chunks(shape: tuple[int, ...], inner_chunk: InnerChunk, level: Level)
     selection = basic(..., shape)
     assert isinstance(selection, BoxSelection)
     plan = box_plan(selection, inner_chunk.shape, level.counts)
-    (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
+    (batch,) = plan.batches(plan.chunk_count)
     return batch.chunks()
 
 
