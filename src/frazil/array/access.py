@@ -4,7 +4,6 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py rememb
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable
 from errno import ENOMEM
 from typing import TYPE_CHECKING, Final
@@ -19,16 +18,13 @@ from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS
-from frazil.base.weak_references import renew_after_fork
+from frazil.base.weak_references import ForkSafeLock
 from frazil.codecs.chain.compiled_chain import Chain
-from frazil.codecs.codec import Refusal, caused
+from frazil.codecs.codec import Refusal, caused, decode_error
 from frazil.codecs.sharding.shard import Level, index_error
 from frazil.errors import (
-    ChecksumError,
     ChunkDecodeError,
     ConflictError,
-    DataError,
-    FormatError,
     FrazilError,
     InvalidInputError,
     StoreError,
@@ -105,29 +101,6 @@ def variable_elements(metadata: ArrayMetadata) -> VariableElements | None:
     """The VariableElements of an array; None where elements have a fixed size."""
     data_type = metadata.data_type
     return None if data_type.element is data_type.dtype else VariableElements(data_type, metadata.fill_value)
-
-
-class ForkSafeLock:
-    """A lock that is free in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
-
-    lock  to be used in `with` directly: an interrupt within an __enter__ written in Python would leave it locked"""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        self.lock = allocate_lock()
-
-
-_ERRORS: dict[int, type[DataError]] = {
-    _kernel.FAILED_RANGE: FormatError,
-    _kernel.FAILED_DECODE: ChunkDecodeError,
-    _kernel.FAILED_CHECKSUM: ChecksumError,
-    _kernel.FAILED_SIZE: ChunkDecodeError,
-}
 
 
 def shard_replaced(access: Access, key: str | None) -> ConflictError:
@@ -207,7 +180,7 @@ def failure(
             )
         return unreadable(int(number), key=key, path=path, chunk=chunk, message="a chunk could not be read")
     message = f"a chunk could not be decoded: {text}"
-    error = caused(_ERRORS.get(code, ChunkDecodeError)(message, key=key, path=path, chunk=chunk), text)
+    error = caused(decode_error(code)(message, key=key, path=path, chunk=chunk), text)
     error.hint = (
         "its stored bytes are damaged, or its metadata is of another array; writing the whole chunk again repairs it"
     )

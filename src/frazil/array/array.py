@@ -1,6 +1,4 @@
-"""The public class Array. It turns selections into plans, which io/ carries out.
-
-nodes.py reads and changes documents, shape/resize.py shrinks and grows arrays, info.py describes them."""
+"""The public class Array. It turns selections into plans, which io/ carries out."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from frazil.array.access import Access, ForkSafeLock, variable_elements
+from frazil.array.access import Access, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.handle import Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
@@ -26,6 +24,7 @@ from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.late import LateModule, load
 from frazil.base.retry import lacks_files
+from frazil.base.weak_references import ForkSafeLock
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (

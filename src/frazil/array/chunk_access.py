@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from frazil.array.access import Access, ForkSafeLock, variable_elements
+from frazil.array.access import Access, variable_elements
 from frazil.array.compiled_array import CompiledArray
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import Columns, Values
+from frazil.base.weak_references import ForkSafeLock
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
 from frazil.metadata.model import ArrayMetadata
 from frazil.runtime import Runtime

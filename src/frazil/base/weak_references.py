@@ -7,6 +7,7 @@ collection has grown."""
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Hashable
 from contextvars import ContextVar
 from itertools import count
@@ -65,6 +66,21 @@ _numbers: Final = count()
 def renew_after_fork(value: Renewed) -> None:
     """Has value.after_fork() called in the child of each fork, as long as something holds the value."""
     _renewed.put(next(_numbers), value)
+
+
+class ForkSafeLock:
+    """A lock that is free in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
+
+    lock  to be used in `with` directly: an interrupt within an __enter__ written in Python would leave it locked"""
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        self.lock = allocate_lock()
 
 
 def _after_fork() -> None:

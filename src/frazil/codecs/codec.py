@@ -18,6 +18,7 @@ from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
     DataError,
+    FormatError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -70,9 +71,8 @@ class ChunkSpec(Record):
         return size
 
 
-ParseCodecs = Callable[
-    [object, str], "tuple[Codec, ...]"
-]  # (a list of codecs as in a document, the path of its member) -> codecs
+# (a list of codecs as in a document, the path of its member) -> codecs
+ParseCodecs = Callable[[object, str], "tuple[Codec, ...]"]
 
 
 class Codec(ABC):
@@ -86,9 +86,8 @@ class Codec(ABC):
     required: ClassVar[tuple[str, ...]] = ()  # members of the configuration
     optional: ClassVar[tuple[str, ...]] = ()
     nested: ClassVar[tuple[str, ...]] = ()  # required members that are lists of codecs
-    not_null: ClassVar[
-        tuple[str, ...]
-    ] = ()  # members that are None if a user leaves them open; a document must leave them out
+    # members that are None if a user leaves them open; a document must leave them out
+    not_null: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
@@ -244,6 +243,11 @@ class Refusal(str):
         self = super().__new__(cls, error)
         self.error = error
         return self
+
+
+def decode_error(code: int) -> type[DataError]:
+    """The class of errors for a failure of the kernel to decode a chunk."""
+    return {_kernel.FAILED_CHECKSUM: ChecksumError, _kernel.FAILED_RANGE: FormatError}.get(code, ChunkDecodeError)
 
 
 def caused(error: Failed, text: str) -> Failed:

@@ -60,7 +60,6 @@ class BoxChunks(Record):
 
     @property
     def count(self) -> int:  # type: ignore[override] # replaces a method of tuple that is not used
-        """The number of chunks."""
         return len(self.elements[0])
 
     def shard_rows(self) -> Columns:

@@ -54,16 +54,14 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
         __name__,
         {
-            "AdaptedStore": "frazil.stores.operations.adapted_store",
+            **dict.fromkeys(
+                ("AdaptedStore", "StoreWithPartialAccess", "adapt"), "frazil.stores.operations.adapted_store"
+            ),
+            **dict.fromkeys(("ReadOnlyStore", "WrappedStore", "read_only"), "frazil.stores.wrappers"),
             "CachingStore": "frazil.stores.caches.caching_store",
             "MemoryStore": "frazil.stores.memory",
             "ObjectStore": "frazil.stores.objects.object_store",
-            "ReadOnlyStore": "frazil.stores.wrappers",
             "ShardingStore": "frazil.stores.transformer.sharding_store",
-            "StoreWithPartialAccess": "frazil.stores.operations.adapted_store",
-            "WrappedStore": "frazil.stores.wrappers",
             "ZipStore": "frazil.stores.zip.zip_store",
-            "adapt": "frazil.stores.operations.adapted_store",
-            "read_only": "frazil.stores.wrappers",
         },
     )

@@ -21,9 +21,8 @@ SourceBuffer: TypeAlias = "bytes | memoryview | _kernel.Segment | NDArray[np.gen
 Columns: TypeAlias = arrays.Columns
 T = TypeVar("T")
 Version = bytes  # opaque; equal versions of a key mean equal bytes
-Versions: TypeAlias = Sequence[
-    Version | None
-]  # one for each name: an expected one, None is any; a present one, None is not known, or no object
+# one for each name: an expected one, None is any; a present one, None is not known, or no object
+Versions: TypeAlias = Sequence[Version | None]
 
 
 class CreateOnly(bytes):
@@ -138,7 +137,6 @@ class NameColumn(Record):
 
 
 def no_names(length: int, *, sizes: bool) -> NameColumn:
-    """An empty column."""
     return NameColumn(np.zeros(0, f"S{length}"), np.zeros(0, np.int64) if sizes else None)
 
 

@@ -1,6 +1,5 @@
-"""Finds inner chunks: from objects through the levels of sharding to spans, one vectorised round for each level.
-
-Shard indexes are read (through shard_objects.py), checked, and remembered here. Only shards inside codecs are decoded."""
+"""Finds inner chunks: from objects through the levels of sharding to spans, one vectorised round for each level. Shard indexes are read, checked, and
+remembered here. Only shards inside codecs are decoded."""
 
 from __future__ import annotations
 

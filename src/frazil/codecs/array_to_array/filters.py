@@ -129,7 +129,7 @@ class FixedScaleOffset(Filter):
         self.offset, self.scale = _number(offset, "offset"), _number(scale, "scale")
         if not scale:
             raise MetadataError("scale is 0; decoding divides the stored values by it", path="scale")
-        self.dtype = spelled_or_open(dtype, "dtype", "iuf")
+        self.dtype = "" if dtype is None else spelled(dtype, "dtype", "iuf")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "iuf")
 
     def stored(self, elements: Array) -> Array:
@@ -150,7 +150,7 @@ class Quantize(Filter):
 
     def __init__(self, digits: int, dtype: object = None, astype: object = None) -> None:
         self.digits = integer(digits, "digits", -300, 300)
-        self.dtype = spelled_or_open(dtype, "dtype", "f")
+        self.dtype = "" if dtype is None else spelled(dtype, "dtype", "f")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "f")
 
     def stored(self, elements: Array) -> Array:
@@ -176,11 +176,6 @@ def spelled(value: object, name: str, kinds: str = "biufc") -> str:
     if dtype.kind not in kinds or dtype.num >= 256:  # above are types that other packages register with NumPy
         raise MetadataError(f"{name} is {shown(value)}; this codec does not support such elements", path=name)
     return value if isinstance(value, str) else dtype.str
-
-
-def spelled_or_open(value: object, name: str, kinds: str) -> str:
-    """As `spelled`; "" for None, which means the data type of the array (`Codec.resolved`)."""
-    return "" if value is None else spelled(value, name, kinds)
 
 
 def native(text: str) -> Dtype:

@@ -81,12 +81,10 @@ class JenkinsLookup3(_Checksum):
         self.prefix = None if prefix is None else tuple(integer(byte, "prefix", 0, 255) for byte in prefix)
 
     def checksum(self, data: bytes) -> int:
+        if not data and not self.prefix:
+            return 0
         numcodecs = required("numcodecs.checksum32", self.name, "numcodecs")
-        whole = (
-            numcodecs.JenkinsLookup3(self.initval, bytes(self.prefix or ())).encode(data)
-            if data or self.prefix
-            else b""
-        )
+        whole = numcodecs.JenkinsLookup3(self.initval, bytes(self.prefix or ())).encode(data)
         return int.from_bytes(whole[-4:], "little")
 
 

@@ -19,6 +19,7 @@ class OnBytes(BytesToBytes):
     """codec: an array-to-array or array-to-bytes codec whose output is as long as its input; with others the decoded length would not be known."""
 
     __slots__ = ("codec",)
+    codec: ArrayToArray | ArrayToBytes
     name: ClassVar[str] = "frazil.on_bytes"
     required: ClassVar[tuple[str, ...]] = ("codec",)
 
@@ -44,7 +45,6 @@ class OnBytes(BytesToBytes):
         array = np.frombuffer(data, np.uint8)
         if isinstance(self.codec, ArrayToBytes):
             return self.codec.encode(array, spec)
-        assert isinstance(self.codec, ArrayToArray)
         output_spec = self.codec.encoded_spec(spec, self.codec.name)
         return self.codec.encode(array, spec).astype(output_spec.dtype.newbyteorder("<"), copy=False).tobytes()
 
@@ -54,16 +54,12 @@ class OnBytes(BytesToBytes):
         spec = _spec(len(data))
         if isinstance(self.codec, ArrayToBytes):
             return self.codec.decode(data, spec).tobytes()
-        assert isinstance(self.codec, ArrayToArray)
         try:
             output_spec = self.codec.encoded_spec(spec, self.codec.name)
         except MetadataError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
-        array = (
-            np.frombuffer(data, output_spec.dtype.newbyteorder("<"))
-            .astype(output_spec.dtype, copy=False)
-            .reshape(output_spec.shape)
-        )
+        stored = np.frombuffer(data, output_spec.dtype.newbyteorder("<"))
+        array = stored.astype(output_spec.dtype, copy=False).reshape(output_spec.shape)
         return self.codec.decode(array, spec).tobytes()
 
     def encoded_size(self, nbytes: int) -> int | None:
@@ -75,7 +71,6 @@ class OnBytes(BytesToBytes):
             if isinstance(self.codec, ArrayToBytes):
                 self.codec.check(spec, self.codec.name)
                 return self.codec.encoded_size(spec)
-            assert isinstance(self.codec, ArrayToArray)
             return self.codec.encoded_spec(spec, self.codec.name).nbytes
         except FrazilError:
             return None

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from frazil.metadata.types.heap import Heap
 
 Chunks: TypeAlias = "BoxChunks | PointChunks"
-Old = tuple[
-    "_kernel.Files | None", "Sequence[Buffer]", Columns
-]  # chunks that are kept in part: files, buffers, one row for each chunk
+# chunks that are kept in part: files, buffers, one row for each chunk
+Old = tuple["_kernel.Files | None", "Sequence[Buffer]", Columns]
 
 
 class Stage(Protocol):

@@ -77,11 +77,8 @@ class PythonStage(Record):
         encoded, failures = self._encode(views, threads)
         if failures:
             return Encoded((), rows[:0], [(int(stored[i]), code, text) for i, code, text in failures])
-        rows[stored, 0], rows[stored, 1], rows[stored, 2] = (
-            -1 - np.arange(len(stored)),
-            0,
-            [len(data) for data in encoded],
-        )
+        rows[stored, 0], rows[stored, 1] = -1 - np.arange(len(stored)), 0
+        rows[stored, 2] = [len(data) for data in encoded]
         return Encoded(encoded, rows, [])
 
     def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:

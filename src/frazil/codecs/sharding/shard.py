@@ -224,12 +224,8 @@ def assemble(
     if starts is None:
         starts = np.full(count, 0 if level.at_end else level.index_codecs.nbytes, np.int64)
     rows, offsets = np.empty((len(chunks.rows) + count, 3), np.int64), np.empty(count + 1, np.int64)
-    shard, number, of_chunks, first, keys = (
-        None if column is None else np.ascontiguousarray(column) for column in chunks
-    )
-    assert shard is not None
-    assert number is not None
-    assert of_chunks is not None
+    shard, number, of_chunks = map(np.ascontiguousarray, chunks[:3])
+    first, keys = (None if column is None else np.ascontiguousarray(column) for column in chunks[3:])
     used = _kernel.assemble_shards(
         level.kernel_index, shard, number, of_chunks, first, keys, starts, blob, empty, tables.reshape(-1, 2), rows, offsets
     )  # fmt: skip

@@ -12,12 +12,10 @@ import numpy as np
 from frazil import _kernel
 from frazil.base.arrays import Columns
 from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, decode_chunks, encode_chunks
-from frazil.codecs.codec import Array, ChunkSpec, caused, run_decode, run_encode
+from frazil.codecs.codec import Array, ChunkSpec, caused, decode_error, run_decode, run_encode
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
-from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
-
-_ERRORS: dict[int, type[DataError]] = {_kernel.FAILED_CHECKSUM: ChecksumError, _kernel.FAILED_RANGE: FormatError}
 
 
 class WholeShard:
@@ -30,7 +28,6 @@ class WholeShard:
 
     @property
     def bound(self) -> int:
-        """The most bytes of a shard."""
         return self.chain.levels[0].bound
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
@@ -48,7 +45,6 @@ class WholeShard:
 
 
 def empty_shard(level: Level) -> bytes:
-    """A shard without inner chunks."""
     return _shard(level, np.zeros(0, np.int64), [])
 
 
@@ -103,12 +99,11 @@ def _decode(levels: Sequence[Level], inner_chunk: InnerChunk, data: bytes, spec:
     rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
     rows[:, 1:] = np.maximum(table[numbers], 0)
     for i, code, text in decode_chunks(inner_chunk, None, [data], rows, None, chunks, out, 1):
-        raise caused(_ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[i]} of a shard: {text}"), text)
+        raise caused(decode_error(code)(f"inner chunk {numbers[i]} of a shard: {text}"), text)
     return out
 
 
 def _inner_chunks(shape: tuple[int, ...], inner_chunk: InnerChunk, level: Level) -> BoxChunks:
-    """All inner chunks of one shard."""
     selection = basic(..., shape)
     assert isinstance(selection, BoxSelection)
     plan = box_plan(selection, inner_chunk.shape, level.counts)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from errno import ENOENT
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.stores.keys.names import check_prefix
-from frazil.stores.port import KernelRoot
+from frazil.stores.port import FetchOptions, KernelRoot
 from frazil.stores.store import Store
 from frazil.stores.transfer.merged_spans import merge_spans
 from frazil.stores.values import (
@@ -43,7 +43,7 @@ STORED: Final = 1  # in the object names[object], which may be missing
 INLINE: Final = 2  # in the buffer inline[object], so it exists
 
 _NO_OBJECT: Final = (NOWHERE, INLINE)
-_NONE: Final = np.full(1, None)
+NO_VALUE: Final = np.full(1, None)
 _NOTHING: Final = nullcontext()
 
 
@@ -133,7 +133,7 @@ class Located(Record):
         if self.plain or self.versions is not None:
             return expect if self.plain else None
         expected, column = np.full(len(self.names), None), as_objects(expect)
-        rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several, the first
+        rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, NO_VALUE))[::-1]  # of several, the first
         expected[self.object[rows]] = column[rows]
         found: list[Version | None] = expected.tolist()
         return found
@@ -243,12 +243,11 @@ class ChunkKeys(Protocol):
         """The coordinates whose key, without prefix, is exactly this; None if there are none."""
 
 
-_ONE = Located(
-    (), np.ones(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1, np.int64), plain=True
-)  # the columns of a single chunk in an object of its own, created once
-for _column in _ONE[1:5]:
+# the columns of a single chunk in an object of its own, created once
+_ZERO = np.zeros(1, np.int64)
+_ONE_WITHOUT_NAME = Located((), np.ones(1, np.uint8), _ZERO, _ZERO, np.full(1, -1, np.int64), plain=True)[1:]
+for _column in _ONE_WITHOUT_NAME[:4]:
     _column.flags.writeable = False
-_ONE_WITHOUT_NAME = _ONE[1:]
 
 
 class PlainChunks:
@@ -303,21 +302,11 @@ class PlainChunks:
         root = None if form is None else self.store.kernel_root()
         return None if root is None or form is None else KernelFiles(root, (root.fd, self.prefix + form[0], form[1]))
 
-    def fetch(
-        self,
-        located: Located,
-        spans: Columns,
-        *,
-        expect: Versions | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
+    def fetch(self, located: Located, spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
         if self.largest is not None and not self.store.direct:
             spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
-        return fetch_spans(
-            self.store, located.names, spans, expect=expect, continue_from=continue_from, single_read=single_read
-        )
+        return fetch_spans(self.store, located.names, spans, **options)
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         return self.store.put_many(self._names(coords), pieces, self._honoured(expect))
@@ -392,10 +381,10 @@ class ScalarChunk(PlainChunks):
 
 def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int, largest: int | None = None) -> PlainChunks:
     """The chunks of an array in a hierarchy of documents. largest: see PlainChunks."""
-    also = getattr(keys, "also", None) if not ndim else None
-    return (
-        PlainChunks(store, prefix, keys, largest) if also is None else ScalarChunk(store, prefix, keys, also, largest)
-    )
+    also = None if ndim else getattr(keys, "also", None)
+    if also is None:
+        return PlainChunks(store, prefix, keys, largest)
+    return ScalarChunk(store, prefix, keys, also, largest)
 
 
 def _bounded(spans: Columns, largest: int) -> Columns:
@@ -415,20 +404,12 @@ def missing_object(key: str) -> StoreError:
     )
 
 
-def fetch_spans(
-    store: Store,
-    names: Sequence[str],
-    spans: Columns,
-    *,
-    expect: Versions | None = None,
-    continue_from: Fetched | None = None,
-    single_read: bool = False,
-) -> Fetched:
+def fetch_spans(store: Store, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
     """Store.fetch; if each span needs a request, spans that are near each other are merged."""
     merged = None if len(spans) < 2 or store.direct else merge_spans(spans)
     if merged is None:
-        return store.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
-    fetched = store.fetch(names, merged.spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        return store.fetch(names, spans, **options)
+    fetched = store.fetch(names, merged.spans, **options)
     return fetched._replace(rows=merged.cut(fetched.rows))
 
 

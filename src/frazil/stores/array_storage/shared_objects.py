@@ -13,6 +13,7 @@ from frazil import _kernel
 from frazil.base.arrays import Flags, Octets
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
+    NO_VALUE,
     NOWHERE,
     STORED,
     KernelFiles,
@@ -64,9 +65,6 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
     rows[:, 1], rows[:, 2] = located.base, located.length
     files = _kernel.open_files(root.fd, located.names, None) if located.names else None
     return KernelFiles(root, None, files, located.inline, rows, located)
-
-
-_NONE: Final = np.full(1, None)
 
 
 # the store's answer for the objects, which `resume` of an answer for chunks is, where no request was needed
@@ -170,4 +168,4 @@ def _stale(status: Octets, versions: Versions, expect: Versions) -> Flags:
         return np.zeros(len(status), np.bool_)
     expected, present = as_objects(expect), as_objects(versions)
     present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
-    return np.asarray(np.not_equal(expected, _NONE) & np.not_equal(expected, present), np.bool_)
+    return np.asarray(np.not_equal(expected, NO_VALUE) & np.not_equal(expected, present), np.bool_)

@@ -60,7 +60,6 @@ class ByteCache:
         return sum(self._bytes)
 
     def forget(self) -> None:
-        """Forgets everything."""
         with self._lock:
             self._bytes[:] = 0, 0
             for entries in self._entries:
@@ -151,7 +150,6 @@ class CacheSection(Generic[T]):
             return [name for label, name in self.memory._entries[self._kind] if label == self._label]
 
     def drop(self, names: Iterable[Hashable]) -> None:
-        """Forgets these."""
         memory = self.memory
         with memory._lock:
             for name in names:

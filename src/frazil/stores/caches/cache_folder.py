@@ -69,7 +69,6 @@ class CacheFolder:
     # --- files ---------------------------------------------------------------------------------------------------------------------
 
     def entries(self, object_id: str) -> list[Entry]:
-        """The entries of an object."""
         folder, start = object_id[:SHARD], object_id[SHARD:] + "."
         try:
             names = os.listdir(f"{self.path}/{folder}")

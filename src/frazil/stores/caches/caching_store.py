@@ -229,20 +229,16 @@ class KeepingStore(WrappedStore):
         """Requests some spans from the store below; neighbours in one request."""
         names, running = [answer.names[row] for row in row_of], self._kept.begin()
         expected = None if expect is None else [expect[row] for row in row_of]
-        return _InnerFetch(
-            names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=expected), running
-        )
+        fetched = fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=expected)
+        return _InnerFetch(names, fetched, running)
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Versions | None, continue_from: Fetched
     ) -> Fetched:
         before = continued(continue_from, _Resume)
         answer, versions = _Answer(names, spans), continue_from.versions
-        answer.status, answer.versions, answer.sizes = (
-            list(continue_from.status),
-            list(versions),
-            continue_from.sizes.tolist(),
-        )
+        answer.status, answer.versions = list(continue_from.status), list(versions)
+        answer.sizes = continue_from.sizes.tolist()
         answer.version_may_repeat = list(continue_from.version_may_repeat or answer.version_may_repeat)
         answer.parts = self._kept.find(names, answer.spans, versions)[1]
         missing: tuple[list[int], list[int]] = ([], [])  # of names requested from the store below, and others

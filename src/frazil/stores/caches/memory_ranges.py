@@ -15,9 +15,8 @@ from frazil.base.weak_references import WeakValues
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, Versions, clip_span
 
-Span = tuple[
-    int, int, int
-]  # row of a name, start, length; as in Store.fetch, start < 0 counts from the end, length < 0 means up to it
+# row of a name, start, length; as in Store.fetch, start < 0 counts from the end, length < 0 means up to it
+Span = tuple[int, int, int]
 
 
 class Part(Record):
@@ -156,7 +155,6 @@ class MemoryRanges:
                     self._add(key, own)
 
     def _add(self, key: str, additions: Iterable[Addition]) -> None:
-        """Keeps parts of one value."""
         cached = self._objects.get(key)
         last: Part | None = None  # the part added last: most come in order
         for _, version, size, given in additions:
@@ -187,9 +185,8 @@ class MemoryRanges:
             self._parts.drop([(cached, at) for at in inside])
             cached.starts = starts = [at for at in starts if at not in inside]
         starts.insert(low, start)
-        self._objects.put(
-            cached.key, cached, len(cached.key)
-        )  # used later than its other parts, and earlier than this one
+        # used later than its other parts, and earlier than this one
+        self._objects.put(cached.key, cached, len(cached.key))
         self._parts.put((cached, start), part, len(value))
         return part
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from frazil.base.weak_references import WeakValues, renew_after_fork
+from frazil.base.weak_references import ForkSafeLock, WeakValues, renew_after_fork
 from frazil.stores.values import ABSENT, Version
 
 _STRIPES: Final = 64  # there are many keys, but few locks; two keys may share one
@@ -48,9 +48,8 @@ class Guard:
 
     def versions(self, keys: Collection[str]) -> list[Version] | None:
         """The versions of keys; None if one of them is busy."""
-        if self._all_busy or any(
-            key in self._busy for key in keys
-        ):  # checked first: a key that is no longer busy has a new version
+        # checked first: a key that is no longer busy has a new version
+        if self._all_busy or not self._busy.isdisjoint(keys):
             return None
         return [self.version(key) for key in keys]
 
@@ -118,31 +117,17 @@ def _held(locks: Sequence[threading.Lock]) -> Iterator[None]:
         yield
 
 
-class _Guards:
-    """The guards of this process. A guard belongs to an object as long as a store over that object exists: stores hold both."""
-
-    __slots__ = ("__weakref__", "_by_object", "_choosing")
-
-    def __init__(self) -> None:
-        self._by_object: Final[WeakValues[int | str, Guard]] = WeakValues()
-        self.after_fork()
-
-    def of(self, key: int | str, state: GuardState | None) -> Guard:
-        with self._choosing:
-            guard = self._by_object.get(key)
-            if guard is None:
-                guard = Guard(state)
-                self._by_object.put(key, guard)
-            return guard
-
-    def after_fork(self) -> None:
-        self._choosing = threading.Lock()
-
-
-_guards: Final = _Guards()
-renew_after_fork(_guards)
+# A guard belongs to an object as long as a store over that object exists: stores hold both.
+_guards: Final[WeakValues[int | str, Guard]] = WeakValues()
+_choosing: Final = ForkSafeLock()
 
 
 def guard_of(inner: object, state: GuardState | None = None) -> Guard:
     """The guard of an object, or of its name: all callers get the same one. A new one begins with `state`."""
-    return _guards.of(inner if isinstance(inner, str) else id(inner), state)
+    key = inner if isinstance(inner, str) else id(inner)
+    with _choosing.lock:
+        guard = _guards.get(key)
+        if guard is None:
+            guard = Guard(state)
+            _guards.put(key, guard)
+        return guard

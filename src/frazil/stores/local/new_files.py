@@ -49,8 +49,7 @@ def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[s
 
 def link_files(root: int, names: Sequence[str], sources: Sequence[str], *, sync: bool) -> list[int]:
     """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or a number of NEEDS_A_COPY. Raises StoreError with the
-    key;
-    others may have been linked."""
+    key; others may have been linked."""
     result = np.empty((len(names), 2), np.int64)
     _kernel.copy_files(root, sources, root, names, False, 1, result, link=True)
     codes: list[int] = result[:, 0].tolist()
@@ -136,20 +135,15 @@ def _written(name: str, call: Callable[P, T], *arguments: P.args, **named: P.kwa
 def sync_folders(root: int, paths: Iterable[str]) -> None:
     """Syncs the names in folders, and the folders' own names, to the medium. Raises StoreError with the folder."""
     for path in paths:
-        _sync(root, path)
-
-
-def _sync(root: int, path: str) -> None:
-    while True:
-        try:
-            folder = enter_folder(root, path)
-        except OSError as error:
-            raise refused("cannot be synced", error.errno or EIO, path, done=False) from error
-        if folder is not None:
+        at: str | None = path
+        while at is not None:
             try:
-                os.fsync(folder.fd)
+                folder = enter_folder(root, at)
             except OSError as error:
-                raise not_synced(error.errno or EIO, path) from error
-        if not path:
-            return
-        path = path.rpartition("/")[0]
+                raise refused("cannot be synced", error.errno or EIO, at, done=False) from error
+            if folder is not None:
+                try:
+                    os.fsync(folder.fd)
+                except OSError as error:
+                    raise not_synced(error.errno or EIO, at) from error
+            at = at.rpartition("/")[0] if at else None

@@ -113,8 +113,7 @@ def is_of_a_store(error: Exception) -> bool:
 
 def is_unreadable(error: Exception) -> bool:
     """Whether the response to a request for a range from the start says that the object exists, and that this range is not sent: it is archived, or the server
-    sends
-    whole objects alone."""
+    sends whole objects alone."""
     code = _CODE.search(str(error))
     return (code is not None and code[1] in _ARCHIVED) or meaning_of(error) == "no suffix"
 
@@ -150,17 +149,13 @@ def failure(error: Exception, message: str, key: str, url: str) -> StoreError:
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         reason, hint = f"the server does not permit it ({answer or kind})", _HINTS["401" if status == 401 else "403"]
     elif status:
-        reason, hint = (
-            f"the server answered {answer}",
-            _HINTS[_HINT_OF.get(status, "lost" if status >= 500 else "else")],
-        )
+        reason = f"the server answered {answer}"
+        hint = _HINTS[_HINT_OF.get(status, "lost" if status >= 500 else "else")]
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif _is_no_path(text):
-        reason, hint = (
-            first_line(text) if _LISTED_INVALID_PATH in text else "this is no key for its client",
-            _HINTS["path"],
-        )
+        reason = first_line(text) if _LISTED_INVALID_PATH in text else "this is no key for its client"
+        hint = _HINTS["path"]
     elif any(sign in text for sign in _INVALID_RESPONSES):
         reason, hint = "the answer is not one of an object store", _HINTS["nonsense"]
     elif "following redirect" in text:
@@ -171,7 +166,7 @@ def failure(error: Exception, message: str, key: str, url: str) -> StoreError:
     return StoreError(f"{subject} {message}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, message: str, key: str, url: str, wait: float = 0.0) -> StoreError:
+def status_failure(status: int, key: str, url: str, wait: float = 0.0) -> StoreError:
     """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
@@ -179,7 +174,7 @@ def status_failure(status: int, message: str, key: str, url: str, wait: float = 
         name = {_TOO_MANY: "429", _NOT_IMPLEMENTED: "else"}.get(status, "lost" if status >= 500 else "else")
         delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
         reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
-    return StoreError(f"an object of {url} {message}: {reason}", key=key or None, hint=hint)
+    return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint)
 
 
 def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:

@@ -95,10 +95,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     scheme, host, prefix = _checked(url)
     kind = _CLASSES[scheme]
     remaining = dict(options)
-    client, retry = (
-        _mapping(remaining.pop("client_options", {}), "client_options"),
-        _mapping(remaining.pop("retry_config", {}), "retry_config"),
-    )
+    client, retry = [_mapping(remaining.pop(name, {}), name) for name in ("client_options", "retry_config")]
     profile = read_profile(remaining) if kind == "S3Store" else None
     if profile is not None:
         remaining = {**profile.options, **remaining}

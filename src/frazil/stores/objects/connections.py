@@ -95,8 +95,8 @@ class Connection:
     lister                   for lists, whose keys have the prefix that its clients add to others; None: the reader
     web                      for a web server: its connections. The clients then only check the options, and make no request
     requests_in_flight       how many requests are made at once, by all stores and threads together
-    refused_a_condition         whether the server was seen to refuse to create an existing object
-    answered_as_a_store         whether it was seen to read an object, or to say that a key is absent, as no other server does"""
+    refused_a_condition      whether the server was seen to refuse to create an existing object
+    answered_as_a_store      whether it was seen to read an object, or to say that a key is absent, as no other server does"""
 
     def __init__(
         self,

@@ -93,12 +93,13 @@ class _Listing:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
             listed = [meta["path"] for meta in chunk]
             if listed and len(keys.union(listed)) - len(keys) <= len(listed) // 2:  # each key comes once
-                raise self._refused("its pages repeat the same keys")
+                raise _refused(self._clients, self._prefix, "its pages repeat the same keys")
             ordered = ordered and _is_ascending([*self._last, *listed])
             if not ordered:
                 keys.update(listed)
                 if self._continued:
-                    raise self._refused("its pages are not sorted, and the listing is too long to be sorted here")
+                    message = "its pages are not sorted, and the listing is too long to be sorted here"
+                    raise _refused(self._clients, self._prefix, message)
             self._last = listed[-1:] or self._last
             # a server may not support a starting point, or ignore it: so rows are filtered again
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]
@@ -122,9 +123,6 @@ class _Listing:
         except Exception:
             self._chunks = None
             raise
-
-    def _refused(self, message: str) -> StoreError:
-        return _refused(self._clients, self._prefix, message)
 
 
 def _refused(

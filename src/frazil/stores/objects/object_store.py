@@ -1,8 +1,6 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are created is in clients.py, how one range is read in range_requests.py (for a web server: web_reader.py), what is listed in listing.py, what
-errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is
-lost."""
+Here ranges are requested together, and objects written, even if an answer is lost."""
 
 from __future__ import annotations
 
@@ -156,11 +154,9 @@ class ObjectStore(Store):
     def server(self) -> str:
         """Identifies the server: the cloud's own without an endpoint; for a store in memory the object."""
         clients = self._clients
-        return (
-            f"{clients.kind} {id(self._urls[0]):x}"
-            if clients.kind == "MemoryStore"
-            else " ".join([clients.kind, *clients.server])
-        )
+        if clients.kind == "MemoryStore":
+            return f"{clients.kind} {id(self._urls[0]):x}"
+        return " ".join([clients.kind, *clients.server])
 
     @property
     def capabilities(self) -> Capabilities:
@@ -491,9 +487,8 @@ class ObjectStore(Store):
             try:
                 self._reader.answer(RangeRequest("zarr.json"))
             except StoreError:
-                if (
-                    not self._clients.connection.answered_as_a_store
-                ):  # as it does where listing is permitted, but reading is not
+                # as it does where listing is permitted, but reading is not
+                if not self._clients.connection.answered_as_a_store:
                     raise
         return page
 

@@ -42,11 +42,8 @@ def put_together(
     for name, rows in enumerate(of_name):
         if not rows:
             assert continue_from is not None
-            status[name], versions[name], sizes[name] = (
-                continue_from.status[name],
-                continue_from.versions[name],
-                continue_from.sizes[name],
-            )
+            status[name], versions[name] = continue_from.status[name], continue_from.versions[name]
+            sizes[name] = continue_from.sizes[name]
             continue
         first = answers[rows[0]]
         expected = expect[name]

@@ -194,9 +194,8 @@ class WebClient:
                 except (ConnectionResetError, BrokenPipeError):
                     if attempt:
                         raise
-                    found = self._follow(
-                        method, url, headers, take, key
-                    )  # the server had just closed an idle connection
+                    # the server had just closed an idle connection
+                    found = self._follow(method, url, headers, take, key)
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
@@ -207,7 +206,7 @@ class WebClient:
                 if not isinstance(found, _Busy):
                     return found
                 wait = found.wait
-                failed = status_failure(found.status, "could not be read", key, self.url, wait)
+                failed = status_failure(found.status, key, self.url, wait)
         assert failed is not None
         try:
             raise failed

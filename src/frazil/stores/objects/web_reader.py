@@ -133,7 +133,7 @@ class WebReader(RangeReader):
         if status in {200, 206}:
             self._check_encoding(answer, request)
             return None
-        raise status_failure(status, "could not be read", request.key, self._client.url)
+        raise status_failure(status, request.key, self._client.url)
 
     def _check_encoding(self, answer: WebAnswer, request: RangeRequest) -> None:
         """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
@@ -170,9 +170,8 @@ class WebReader(RangeReader):
         if size is None:
             return self._grown(answer, request)
         start, length = clip_span(request.start, request.length, size)
-        if (
-            start > self._limit
-        ):  # dropping that many bytes takes long, and a server that announces more bytes than the memory has is not believed
+        if start > self._limit:
+            # dropping that many bytes takes long, and a server that announces more bytes than the memory has is not believed
             check_length(size, None, request.key, self._client.url)
         if answer.skip(start) != start:
             raise StoreError(SHORT, errno=ECONNRESET)

@@ -1,7 +1,5 @@
 """Operations of the Zarr v3 draft made from each other, in both directions: whole values from partial ones, partial ones from whole ones, any listing from any
-other.
-
-Everything uses the operations that an object has (protocols.py); versions, locks and the port are in adapted_store.py."""
+other. adapted_store.py adds versions, locks and the port."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ from frazil.stores.values import clip_span, flat_buffer
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.operations.protocols import Get
 
 R = TypeVar("R")
 
@@ -193,8 +190,6 @@ def _ranges(can: Operations, ranges: Sequence[tuple[str, tuple[int, int | None]]
 
 def exists(can: Operations, key: str) -> bool:
     """Whether a key has a value, by the cheapest operation."""
-    if can.version is not None:
-        return _or_none(can.version, key) is not None
     if can.size is not None:
         return _or_none(can.size, key) is not None
     if can.get_partial_values is not None:
@@ -237,7 +232,8 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
     elif can.set is not None:
         for key, value in values.items():
             can.set(key, value)
-    elif can.set_partial_values is not None and values:
+    elif values:
+        assert can.set_partial_values is not None, "is_writable"
         longer = [key for key, value in values.items() if not is_readable(can) or _has_bytes(can, key, len(value) + 1)]
         if longer and not is_erasable(can):
             raise StoreError(
@@ -245,8 +241,6 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
             )
         erase(can, longer)
         can.set_partial_values([(key, 0, value) for key, value in values.items()])
-    elif values:
-        raise StoreError("the store cannot be written", key=next(iter(values)), hint="it needs `set`")
 
 
 def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
@@ -256,17 +250,16 @@ def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
         reach = needed = 0
         for start, value in parts:
             needed = start if start > reach else needed
-            reach = max(reach, start) + len(value) if start >= reach else max(reach, start + len(value))
+            reach = max(reach, start + len(value))
         if not _has_bytes(can, key, needed):
             raise InvalidInputError(
                 f"a value of less than {needed} bytes cannot be written from byte {needed}",
                 key=key,
                 hint="start at its end or before",
             )
-    if can.set_partial_values is not None and writes:
+    assert can.set_partial_values is not None, "AdaptedStore.write_parts calls it only then"
+    if writes:
         can.set_partial_values([(key, start, value) for key, parts in writes.items() for start, value in parts])
-    elif writes:
-        raise StoreError("the store cannot write parts", key=next(iter(writes)), hint="it needs `set_partial_values`")
 
 
 def erase(can: Operations, keys: Sequence[str]) -> None:
@@ -278,14 +271,13 @@ def erase(can: Operations, keys: Sequence[str]) -> None:
             if len(keys) > 1:
                 for key in keys:
                     erase(can, [key])
-    elif can.erase is not None:
+    else:
         for key in keys:
+            assert can.erase is not None, "is_erasable"
             try:
                 can.erase(key)
             except MISSING_ERRORS:
                 continue
-    elif keys:
-        raise StoreError("the store cannot erase", key=keys[0], hint="it needs `erase` or `erase_values`")
 
 
 # --- listing -------------------------------------------------------------------------------------------------------------------------
@@ -365,7 +357,7 @@ def _or_none(call: Callable[[str], R | None], key: str) -> R | None:
         return None
 
 
-def _value(get: Get, key: str) -> bytes | None:
+def _value(get: Callable[[str], Buffer | None], key: str) -> bytes | None:
     try:
         return _bytes(key, get(key))
     except MISSING_ERRORS:

@@ -1,6 +1,6 @@
 """Partial reading and writing of values, as the Zarr v3 draft has them ("Abstract store interface"), on top of the store port.
 
-The ranges are checked in partial_values.py. A store that writes parts of values in its own way overrides Store.write_parts."""
+A store that writes parts of values in its own way overrides Store.write_parts."""
 
 from __future__ import annotations
 

@@ -14,21 +14,6 @@ from frazil.errors import FrazilError, InvalidInputError, StoreError
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-    Get = Callable[[str], Buffer | None]
-    GetPartialValues = Callable[[Sequence[tuple[str, tuple[int, int | None]]]], Iterable[Buffer | None]]
-    Set = Callable[[str, bytes], object]
-    SetPartialValues = Callable[[Sequence[tuple[str, int, bytes]]], object]
-    Erase = Callable[[str], object]
-    EraseValues = Callable[[Collection[str]], object]
-    ListAll = Callable[[], Iterable[str]]
-    ListPrefix = Callable[[str], Iterable[str]]
-    ListDir = Callable[[str], tuple[Iterable[str], Iterable[str]]]
-    Size = Callable[[str], int | None]
-    Sizes = Callable[[Sequence[str]], Sequence[int | None]]
-    SetValues = Callable[[Mapping[str, bytes]], object]
-    VersionOf = Callable[[str], bytes | None]
-    SetIf = Callable[[str, bytes, bytes], bytes | None]
-    EraseIf = Callable[[str, bytes], bool]
 
 MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # errors for a missing key
 _WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which no key can be missing
@@ -75,22 +60,22 @@ class Operations:
 
     Failures of the object become StoreErrors, but MISSING_ERRORS are passed on. list_dir returns prefixes without the "/" at their end."""
 
-    get: Get | None = None
-    get_partial_values: GetPartialValues | None = None
-    set: Set | None = None
-    set_partial_values: SetPartialValues | None = None
-    erase: Erase | None = None
-    erase_values: EraseValues | None = None
-    erase_prefix: Erase | None = None
-    list: ListAll | None = None
-    list_prefix: ListPrefix | None = None
-    list_dir: ListDir | None = None
-    size: Size | None = None
-    sizes: Sizes | None = None
-    set_values: SetValues | None = None
-    version: VersionOf | None = None
-    set_if: SetIf | None = None
-    erase_if: EraseIf | None = None
+    get: Callable[[str], Buffer | None] | None = None
+    get_partial_values: Callable[[Sequence[tuple[str, tuple[int, int | None]]]], Iterable[Buffer | None]] | None = None
+    set: Callable[[str, bytes], object] | None = None
+    set_partial_values: Callable[[Sequence[tuple[str, int, bytes]]], object] | None = None
+    erase: Callable[[str], object] | None = None
+    erase_values: Callable[[Collection[str]], object] | None = None
+    erase_prefix: Callable[[str], object] | None = None
+    list: Callable[[], Iterable[str]] | None = None
+    list_prefix: Callable[[str], Iterable[str]] | None = None
+    list_dir: Callable[[str], tuple[Iterable[str], Iterable[str]]] | None = None
+    size: Callable[[str], int | None] | None = None
+    sizes: Callable[[Sequence[str]], Sequence[int | None]] | None = None
+    set_values: Callable[[Mapping[str, bytes]], object] | None = None
+    version: Callable[[str], bytes | None] | None = None
+    set_if: Callable[[str, bytes, bytes], bytes | None] | None = None
+    erase_if: Callable[[str, bytes], bool] | None = None
     suffix_ranges: bool = False
 
     def __init__(self, found: Mapping[str, Callable[..., object]], *, suffix_ranges: bool) -> None:

@@ -40,7 +40,6 @@ class ShardKeys:
         return self.keys.decode(key[len(self.prefix) :], len(self.counts)) if key.startswith(self.prefix) else None
 
     def chunk_rows(self, keys: Sequence[str], coordinates: Sequence[tuple[int, ...]]) -> ChunkRows:
-        """The places of chunks."""
         if not self.counts:  # the chunk's own key is the shard's; the draft has two such keys
             shards: Sequence[str] = keys
             number = np.zeros(len(keys), np.int64)
@@ -61,9 +60,8 @@ class ShardKeys:
             at = self.coordinates(key)
             if at is None:
                 others.append(key)
-            elif all(
-                i <= _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)
-            ):  # otherwise it has no chunk
+            # otherwise it has no chunk
+            elif all(i <= _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)):
                 names.append(key)
                 found.append(at)
         return names, np.array(found, np.int64).reshape(len(found), len(self.counts)), others

@@ -1,7 +1,5 @@
 """Listing the chunks of shards: the existing shards, their chunks, and prefixes of the chunk grid (sharding storage transformer 1.0, list_prefix
-and list_dir).
-
-The meaning of a prefix is in shard_keys.py."""
+and list_dir)."""
 
 from __future__ import annotations
 

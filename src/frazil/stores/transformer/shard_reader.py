@@ -1,6 +1,4 @@
-"""Reading shards from a store: their indexes, then their chunks, both of one version.
-
-The content of an index is checked in codecs/sharding/shard.py. Writing is in shard_writer.py."""
+"""Reading shards from a store: their indexes, then their chunks, both of one version."""
 
 from __future__ import annotations
 
@@ -16,15 +14,7 @@ from frazil.stores.array_storage.shared_objects import fetch_located
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
-from frazil.stores.values import (
-    MISSING,
-    NO_SPANS,
-    Columns,
-    Fetched,
-    Sources,
-    Versions,
-    expecting,
-)
+from frazil.stores.values import MISSING, NO_SPANS, Columns, Fetched, Sources, Versions, expecting
 
 _BATCH: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards

@@ -1,7 +1,5 @@
 """Replacing and erasing chunks of shards in a store without losing chunks of other writers: each shard is replaced under its version, and again
-if another writer was faster.
-
-Reading is in shard_reader.py. codecs/sharding/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
+if another writer was faster."""
 
 from __future__ import annotations
 
@@ -55,13 +53,11 @@ class Values(Record):
 
 
 def new_values(pieces: Pieces) -> Values:
-    """Chunks to put."""
     ends = offsets_of(pieces.rows[:, 2])
     return Values(pieces, np.diff(ends[pieces.offsets]))
 
 
 def erased_values(count: int) -> Values:
-    """Chunks to erase."""
     none = Pieces(Sources(None, ()), NO_SPANS, np.zeros(count + 1, np.int64))
     return Values(none, np.full(count, -1))
 
