@@ -218,7 +218,6 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, thr
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, buffers, rows, offsets, heads, expect, journal, sync, result))]
 #[allow(clippy::too_many_arguments)] // the contract's
 pub fn change_files(
     py: Python<'_>,
@@ -257,7 +256,6 @@ pub fn change_files(
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, look, copies, result))]
 pub fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: &str, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;

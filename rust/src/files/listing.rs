@@ -121,7 +121,6 @@ fn sizes_of(py: Python<'_>, folder: BorrowedFd<'_>, column: &mut Vec<u8>, length
 type Listing<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Vec<String>);
 
 #[pyfunction]
-#[pyo3(signature = (folder, length, suffix, sizes, threads))]
 pub fn list_folder<'py>(
     py: Python<'py>,
     folder: i32,

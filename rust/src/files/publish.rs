@@ -283,7 +283,6 @@ fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads:
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, files, buffers, rows, offsets, expect, sync, threads, result))]
 #[allow(clippy::too_many_arguments)] // the contract's
 pub fn publish_files(
     py: Python<'_>,
@@ -321,7 +320,6 @@ pub fn publish_files(
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, expect, sync, result))]
 pub fn erase_files(
     py: Python<'_>,
     root: i32,

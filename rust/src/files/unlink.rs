@@ -20,7 +20,6 @@ fn unlink_one(root: BorrowedFd<'_>, name: &str, last: &mut LastFolder) -> System
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, result))]
 pub fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
