@@ -303,9 +303,11 @@ class PlainChunks:
         return None if root is None or form is None else KernelFiles(root, (root.fd, self.prefix + form[0], form[1]))
 
     def fetch(self, located: Located, spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
-        if self.largest is not None and not self.store.direct:
-            spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
+        if self.store.direct:
+            return self.store.fetch(located.names, spans, **options)
+        if self.largest is not None:
+            spans = _bounded(spans, self.largest)
         return fetch_spans(self.store, located.names, spans, **options)
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Versions) -> list[Version | Changed]:
