@@ -1,4 +1,4 @@
-"""The public class Array. It turns selections into plans, which io/ carries out."""
+"""The public class Array: selections become plans, which io/ carries out. Documents are in hierarchy/, growing and shrinking in shape/."""
 
 from __future__ import annotations
 

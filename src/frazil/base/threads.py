@@ -215,8 +215,8 @@ def release_interrupt() -> None:
 
 
 def to_its_end(work: Callable[[], Result]) -> Result:
-    """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended, or while the work waits
-    for the lock of a file. A second one is raised at once.
+    """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended, or while the work waits for the lock of a
+    file. A second one is raised at once.
 
     An interrupt is the signal: other exceptions, as those of other signals, do stop the work."""
     interrupt = getsignal(SIGINT)

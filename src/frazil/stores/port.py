@@ -1,4 +1,6 @@
-"""The store port: what every store implements. Arrays, groups and chunk storage reach stores through it and through store.py, which is written on top of it."""
+"""The store port: what every store implements. Arrays, groups and chunk storage reach stores through it and through store.py, which is written on top of it.
+
+The values that pass through the port are in values.py, the rules of keys in keys/names.py."""
 
 from __future__ import annotations
 

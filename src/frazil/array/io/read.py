@@ -1,4 +1,6 @@
-"""Reads a plan into memory of the caller. Missing chunks give the fill value; unreadable chunks are an error."""
+"""Reads a plan into memory of the caller. Missing chunks give the fill value; unreadable chunks are an error.
+
+indexing/ makes plans, shards/shard_lookup.py finds inner chunks, scheduler.py admits tasks."""
 
 from __future__ import annotations
 

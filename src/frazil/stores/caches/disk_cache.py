@@ -1,6 +1,6 @@
 """A store over a remote one that keeps the values that were read in a folder, which any number of processes share.
 
-The caller that opens the store declares which keys never change."""
+The files are in cache_folder.py, the fetch from kept and other values in caching_store.py. The caller that opens the store declares which keys never change."""
 
 from __future__ import annotations
 

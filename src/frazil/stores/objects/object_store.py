@@ -1,6 +1,8 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-Here ranges are requested together, and objects written, even if an answer is lost."""
+How clients are created is in clients.py, how one range is read in range_requests.py (for a web server: web_reader.py), what is listed in listing.py, what
+errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is
+lost."""
 
 from __future__ import annotations
 

@@ -175,8 +175,9 @@ class WebClient:
         return f"{self._base}/{quote(key, _SAFE)}"
 
     def request(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
-        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs; so is a redirect to a folder of this name, and no other. If
-        `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
+        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. Redirects
+        are followed, except to a folder of this name: `take` gets that response. If `take` raises an OSError without a key, the response was lost, except for
+        EPROTO: then it is invalid.
 
         Raises StoreError with the key."""
         url = self.address(key)

@@ -36,9 +36,8 @@ _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known len
 _DISTINCT_AFTER: Final = 2  # after this many seconds a file's time of change, which servers report in whole seconds, belongs to one change only
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
 _NO_HEADS: Final = frozenset({405, 501})  # of servers that know GET alone
-_CONTENT_RANGE: Final = re.compile(
-    r"bytes ([0-9]{1,18})-(-1|[0-9]{1,18})/([0-9]{1,18})"
-)  # "bytes 0--1/0": programs in Go, of an empty file
+# "bytes 0--1/0" is what programs in Go answer for an empty file
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-(-1|[0-9]{1,18})/([0-9]{1,18})")
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:

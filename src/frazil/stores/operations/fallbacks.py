@@ -1,5 +1,7 @@
 """Operations of the Zarr v3 draft made from each other, in both directions: whole values from partial ones, partial ones from whole ones, any listing from any
-other. adapted_store.py adds versions, locks and the port."""
+other.
+
+Everything uses the operations that an object has (protocols.py); versions, locks and the port are in adapted_store.py."""
 
 from __future__ import annotations
 

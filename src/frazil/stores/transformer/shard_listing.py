@@ -1,5 +1,7 @@
 """Listing the chunks of shards: the existing shards, their chunks, and prefixes of the chunk grid (sharding storage transformer 1.0, list_prefix
-and list_dir)."""
+and list_dir).
+
+The meaning of a prefix is in shard_keys.py."""
 
 from __future__ import annotations
 

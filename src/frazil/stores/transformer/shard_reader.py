@@ -1,4 +1,6 @@
-"""Reading shards from a store: their indexes, then their chunks, both of one version."""
+"""Reading shards from a store: their indexes, then their chunks, both of one version.
+
+The content of an index is checked in codecs/sharding/shard.py. Writing is in shard_writer.py."""
 
 from __future__ import annotations
 

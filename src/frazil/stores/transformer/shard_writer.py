@@ -1,5 +1,7 @@
 """Replacing and erasing chunks of shards in a store without losing chunks of other writers: each shard is replaced under its version, and again
-if another writer was faster."""
+if another writer was faster.
+
+Reading is in shard_reader.py. codecs/sharding/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
 
 from __future__ import annotations
 

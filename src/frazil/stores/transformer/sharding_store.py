@@ -1,6 +1,7 @@
 """The sharding storage transformer as a store over a store: the store below has shards, this one their chunks (sharding storage transformer 1.0).
 
-The array engine does not use this: it plans the same shards itself."""
+Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and the layout of a shard in
+codecs/sharding/shard.py. The array engine does not use this: it plans the same shards itself."""
 
 from __future__ import annotations
 
