@@ -43,15 +43,16 @@ _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-(-1|[0-9]{1,18})/([0-9]
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
     """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have
     it too (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes.
-    The strong ETags of many servers (nginx, Caddy) are this time and the size, too."""
+    The strong ETags of nginx and WsgiDAV have no more than this time and the size, either."""
     tag = headers.get("etag")
     changed, now = http_time(headers.get("last-modified")), http_time(headers.get("date"))
-    is_recent = changed is not None and now is not None and changed > now - _DISTINCT_AFTER
+    is_recent = now is None or (changed is not None and changed > now - _DISTINCT_AFTER)
     if tag is not None and tag and not tag.startswith("W/"):
-        return tag.encode(), is_recent
+        seconds = () if changed is None else (f"{int(changed):x}", f"{int(changed)}")
+        return tag.encode(), is_recent and any(part in seconds for part in tag.strip('"').split("-"))
     if changed is None or changed <= 0:
         return None, False
-    return f"{changed} {size}".encode(), now is None or is_recent
+    return f"{changed} {size}".encode(), is_recent
 
 
 def _part_of(answer: WebAnswer) -> tuple[int, ...]:
