@@ -47,12 +47,9 @@ def checked_folders(folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def leads_to_folder(url: str, location: str | None) -> bool:
-    """Whether a redirect of `url` leads to its path with a slash behind it, on whichever host: web servers answer so for a folder."""
-    try:
-        return unquote(urlsplit(urljoin(url, location or "")).path) == unquote(urlsplit(url).path) + "/"
-    except ValueError:
-        return False
+def leads_to_folder(url: str, target: str) -> bool:
+    """Whether a redirect of `url` only adds a slash to its path, as web servers do for a folder. Some services have values at such addresses."""
+    return unquote(urlsplit(target).path) == unquote(urlsplit(url).path) + "/"
 
 
 def next_address(url: str, location: str | None, allowed: Sequence[str] | None, key: str) -> str:

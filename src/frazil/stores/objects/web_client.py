@@ -63,12 +63,14 @@ class Head(Record):
 
 
 class WebAnswer:
-    """A response whose body has not been read. url: of the server that sent it, after redirects. Reading raises StoreError or another OSError if the body ends
-    too early, the connection fails, or the time `until` (on the monotonic clock) is over."""
+    """A response whose body has not been read. url: of the server that sent it, after redirects. in_folder: whether a redirect added a slash to the path, as
+    servers do for a folder. Reading raises StoreError or another OSError if the body ends too early, the connection fails, or the time `until` (on the monotonic
+    clock) is over."""
 
-    __slots__ = ("_response", "_until", "head", "url")
+    __slots__ = ("_response", "_until", "head", "in_folder", "url")
 
     def __init__(self, url: str, response: urllib3.BaseHTTPResponse, until: float) -> None:
+        self.in_folder = False
         self.url, self.head, self._response, self._until = url, _head(response), response, until
 
     def fill(self, view: memoryview) -> int:
@@ -175,9 +177,8 @@ class WebClient:
         return f"{self._base}/{quote(key, _SAFE)}"
 
     def request(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
-        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. Redirects
-        are followed, except to a folder of this name: `take` gets that response. If `take` raises an OSError without a key, the response was lost, except for
-        EPROTO: then it is invalid.
+        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. If
+        `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
 
         Raises StoreError with the key."""
         url = self.address(key)
@@ -217,16 +218,17 @@ class WebClient:
     def _follow(
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str
     ) -> T | _Busy:
-        until = time.monotonic() + self.options.whole
+        until, in_folder = time.monotonic() + self.options.whole, False
         for _ in range(_MOST_REDIRECTS):
             with self._answered(method, url, headers, until) as answer:
                 status = answer.head.status
                 if status in _RETRY_STATUSES or (status >= 500 and status != _NOT_IMPLEMENTED):
                     return _Busy(status, _retry_after(answer.head.headers))
-                location = answer.head.headers.get("location")
-                if status not in REDIRECTS or leads_to_folder(url, location):
+                if status not in REDIRECTS:
+                    answer.in_folder = in_folder
                     return take(answer)
-                target = next_address(url, location, self.allowed, key)
+                target = next_address(url, answer.head.headers.get("location"), self.allowed, key)
+            in_folder = in_folder or leads_to_folder(url, target)
             self._warn_of_redirect(url, target)
             url = target
         raise StoreError(

@@ -21,7 +21,6 @@ from frazil.stores.objects.range_requests import (
     condition_of,
     most_bytes,
 )
-from frazil.stores.objects.redirects import REDIRECTS
 from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
@@ -126,7 +125,8 @@ class WebReader(RangeReader):
     def _refusal(self, answer: WebAnswer, request: RangeRequest) -> Answer | None:
         """The answer for a status without bytes; None for a status with bytes."""
         status = answer.head.status
-        if status in {404, 410} or status in REDIRECTS:  # the only redirect that comes here is that of a folder
+        kind = answer.head.headers.get("content-type", "")
+        if status in {404, 410} or (status == 200 and answer.in_folder and kind.startswith("text/html")):
             return ABSENT_ANSWER
         if status == 412 and request.expect is not None:
             return CHANGED_ANSWER
