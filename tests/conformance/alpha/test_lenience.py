@@ -211,8 +211,8 @@ def test_files_of_later_versions_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("key", "data", "name"),
     [
-        ("refs/branch.main/ref.json", b'{"snapshot":"1CECHNKREP0F1RSTCMT0"}', "Icechunk 0.2 to 1"),
-        ("repo", "ICE🧊CHUNK".encode() + b"ic-2.1.2", "Icechunk 2"),
+        ("refs/branch.main/ref.json", b'{"snapshot":"1CECHNKREP0F1RSTCMT0"}', "Icechunk repository of format 1"),
+        ("repo", "ICE🧊CHUNK".encode() + b"ic-2.1.2", "Icechunk repository of format 2"),
     ],
 )
 def test_repositories_of_later_versions_are_refused_by_name(key: str, data: bytes, name: str) -> None:
