@@ -167,8 +167,8 @@ def test_equal_zarr_stores_are_one_location() -> None:
         frazil.copy(StorePath(store, "a"), StorePath(store, "a"))
 
 
-class Refused(ValueError):
-    """As Icechunk's store raises it."""
+class Refused(Exception):
+    """As Icechunk's store raises it, of keys and of chunks that it may not read alike. (In Icechunk 2 it is a ValueError, too.)"""
 
     __module__ = "icechunk"
 
@@ -178,6 +178,8 @@ class NodesOnly(ZarrMemoryStore):
 
     def _check(self, key: str) -> None:
         folder, _, name = key.rpartition("/")
+        if key == "t/c/9":
+            raise Refused("virtual chunk location is not authorized\n  context: bad key prefix")
         if name in {".zarray", ".zgroup", ".zattrs"}:
             raise KeyError(key)
         if name != "zarr.json" and not f"{folder}/".startswith(("c/", "t/c/")):
@@ -199,6 +201,11 @@ class NodesOnly(ZarrMemoryStore):
         self._check(key)
         await super().delete(key)
 
+    async def delete_dir(self, prefix: str) -> None:
+        if prefix.strip("/") not in {"", "t"}:
+            raise Refused(f"bad key prefix {prefix}")
+        await super().delete_dir(prefix)
+
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         if prefix.strip("/") not in {"", "t"}:
             raise Refused(f"bad key prefix {prefix}")
@@ -219,6 +226,12 @@ def test_icechunk_stores_refuse_keys_that_no_node_has(tmp_path: Path) -> None:
     assert store.sizes(["t/c/0", "t/c/1", "t/x", "t"]).tolist()[1:] == [-1, -1, -1]
     store.erase("t/x")
     assert store.list_page("nothing/here/").keys == []
+    assert store.list_prefix("t/c/") == ["t/c/0", "t/c/2"], "a prefix of chunks, which list_prefix refuses"
+    with pytest.raises(StoreError):
+        store.get("t/c/9")  # it exists and may not be read: no missing chunk
+    store.erase_prefix("t/c/")
+    assert root["t"].nchunks_initialized == 0
+    root["t"][:] = [1, 1, 0, 0, 7]
     frazil.copy(zarr_store, tmp_path / "copy.zarr")
     assert frazil.open_array(tmp_path / "copy.zarr", path="t")[:].tolist() == [1, 1, 0, 0, 7]
     frazil.create_group(zarr_store, overwrite=True)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 R = TypeVar("R")
 
+# of Icechunk's store, for keys and prefixes that no node of Zarr v3 has
+_REFUSALS: Final = ("invalid zarr key format", "bad key prefix")
+
 
 def store_over(
     location: ZarrStore | zarr.storage.StorePath, requests_in_flight: int, bytes_in_flight: int
@@ -144,7 +147,12 @@ class ZarrOperations:
         await _found(self.store.delete(key), None)
 
     def _erase_prefix(self, prefix: str) -> None:
-        self._run(lambda: _found(self.store.delete_dir(prefix.removesuffix("/")), None, missing=()))
+        if not self._run(lambda: _found(self._deleted(prefix), absent=False, missing=())):
+            self._erase_values(self._list_prefix(prefix))
+
+    async def _deleted(self, prefix: str) -> bool:
+        await self.store.delete_dir(prefix.removesuffix("/"))
+        return True
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
@@ -156,9 +164,10 @@ class ZarrOperations:
 
     def _list_prefix(self, prefix: str) -> list[str]:
         async def listed() -> list[str]:
-            return [key async for key in self.store.list_prefix(prefix) if key.startswith(prefix)]
+            return [key async for key in self.store.list_prefix(prefix)]
 
-        return self._run(lambda: _found(listed(), [], missing=()))
+        found = self._run(lambda: _found(listed(), None, missing=()))
+        return [key for key in (self._list() if found is None else found) if key.startswith(prefix)]
 
     def _list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """zarr-python does not distinguish keys and prefixes: each name is looked up."""
@@ -256,14 +265,18 @@ class ZarrOperations:
             del answer  # its traceback has this frame
 
 
-async def _found(call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS) -> R:
+async def _found(
+    call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS
+) -> R:
     """What `call` returns; `absent` for a missing key, and where Icechunk's store refuses a key or a prefix that no node of Zarr v3 has."""
     try:
         return await call
     except missing:
         return absent
-    except ValueError as error:
-        if type(error).__module__.partition(".")[0] != "icechunk":
+    except Exception as error:
+        # only its message tells this from chunks that it must not or cannot read: these must never be missing chunks
+        message = str(error).partition("context:")[0]
+        if type(error).__module__.partition(".")[0] != "icechunk" or not any(text in message for text in _REFUSALS):
             raise
         return absent
 
