@@ -15,7 +15,7 @@ from tests.faults.interrupted_lines import Interrupts, ends, first_times
 from tests.reference_cycles import is_freed
 
 from frazil.base import threads as module
-from frazil.base.threads import Pending, Threads, Worker, release_interrupt, to_its_end
+from frazil.base.threads import Pending, Threads, to_its_end
 
 
 class Wrong(Exception):
@@ -171,7 +171,7 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
     before = threading.active_count()
     threads = Threads(3, "test")
     threads.map(int, range(9))
-    monkeypatch.setattr(Worker, "wait", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(threading.Thread, "join", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         threads.__exit__(None, None, None)
     monkeypatch.undo()
@@ -197,7 +197,7 @@ def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypa
         gate.set()
         method(*arguments, **named)
 
-    kind, name = (Threads, "_end") if place == "end" else (Worker, "wait")
+    kind, name = (Threads, "_end") if place == "end" else (threading.Thread, "join")
     method = getattr(kind, name)
     monkeypatch.setattr(kind, name, lambda *arguments, **named: interrupted(method, *arguments, **named))
     with pytest.raises(KeyboardInterrupt), Threads(1, "test") as threads:
@@ -208,21 +208,6 @@ def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypa
     if place == "join":
         assert done == [0]
     assert [one.cancel() for one in pending] == [False] * 5, "nothing is left"
-
-
-def test_the_end_waits_where_a_join_returns_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As up to Python 3.12 after a join that was interrupted."""
-    done = list[int]()
-
-    def work() -> None:
-        for _ in range(10_000):
-            os.sched_yield()
-        done.append(1)
-
-    monkeypatch.setattr(threading.Thread, "join", lambda _: None)
-    with Threads(1, "test") as threads:
-        threads.submit(work)
-    assert done == [1]
 
 
 def test_interrupts_while_threads_are_ended_leave_none() -> None:
@@ -298,25 +283,6 @@ def test_an_interrupt_waits_for_the_end_of_work_and_a_second_one_does_not() -> N
         assert signal.getsignal(signal.SIGINT) is handler
     with pytest.raises(KeyError):
         to_its_end({}.popitem)
-
-
-def test_an_interrupt_that_work_releases_is_passed_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def work() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        release_interrupt()
-        calls.append("goes on")
-
-    calls = list[object]()
-    before = signal.signal(signal.SIGINT, lambda number, _: calls.append(number))
-    try:
-        to_its_end(work)
-        release_interrupt()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert calls == [signal.SIGINT, "goes on"]
-    with pytest.raises(KeyboardInterrupt):
-        to_its_end(work)
-    assert calls == [signal.SIGINT, "goes on"]
 
 
 def test_within_work_that_goes_to_its_end_a_second_interrupt_is_raised_at_once() -> None:

@@ -74,20 +74,6 @@ class Pending(Generic[Result]):
         return self._results.pop()
 
 
-class Worker(Thread):
-    """A thread for one call. It does not keep the process from ending, as an interrupt may leave it behind. After an interrupt `wait` can be called again; `join`
-    would return at once up to Python 3.12, which then takes the thread for ended."""
-
-    def __init__(self, call: Callable[[], object], name: str) -> None:
-        self._pending = Pending(call)
-        super().__init__(target=self._pending.run, name=name, daemon=True)
-
-    def wait(self) -> None:
-        """Returns when the thread has ended."""
-        self._pending.wait()
-        self.join()
-
-
 Calls: TypeAlias = "SimpleQueue[Pending[Any] | None]"
 
 
@@ -103,8 +89,8 @@ class Threads:
         # one for each thread that may still be started: callers in several threads each take another
         self._free = [None] * (0 if is_alone() else count)
         self._calls: Calls = SimpleQueue()
-        self._threads: list[Worker] = []
-        self._ended: list[Worker] = []  # those that end when they have done their work
+        self._threads: list[Thread] = []
+        self._ended: list[Thread] = []  # those that end when they have done their work
 
     def submit(
         self, work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -135,7 +121,8 @@ class Threads:
     def _start(self) -> None:
         with suppress(IndexError):  # another caller has taken the last
             self._free.pop()
-            thread = Worker(partial(_work, self._calls), self._name)
+            # daemon: the process must never wait for a thread that an interrupt left behind
+            thread = Thread(target=_work, args=(self._calls,), name=self._name, daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no more threads are available
@@ -168,7 +155,7 @@ class Threads:
 
     def _join(self) -> None:
         for thread in self._ended:
-            thread.wait()
+            thread.join()
 
 
 def wait_for_change(condition: Condition) -> None:

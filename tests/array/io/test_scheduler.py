@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.faults.interrupted_lines import Interrupts, ends
 
 from frazil.array.io.scheduler import Budget, Scheduler, Task
-from frazil.base.threads import Worker, wait_for_change
+from frazil.base.threads import wait_for_change
 from frazil.errors import StoreError
 from frazil.runtime import Runtime
 from frazil.stores.values import Columns
@@ -281,7 +281,7 @@ def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
 
 def test_an_interrupt_while_the_budget_is_waited_for_is_no_other_error() -> None:
     """Within the `wait` of a Condition it would leave the lock released, which the end of the block releases."""
-    here, waiting = threading.get_ident(), {wait_for_change.__code__, Worker.wait.__code__}
+    here, waiting = threading.get_ident(), {wait_for_change.__code__, threading.Thread.join.__code__}
 
     def waits() -> bool:
         frame: FrameType | None = sys._current_frames()[here]

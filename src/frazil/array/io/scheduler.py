@@ -163,11 +163,13 @@ class _Run:
         self._errors: list[BaseException] = []
 
     def run(self, workers: int) -> None:
-        others: list[threads.Worker] = []
+        others: list[threading.Thread] = []
 
         def start() -> None:
             for _ in range(workers - 1):
-                thread = threads.Worker(partial(copy_context().run, self._work), "frazil task")
+                thread = threading.Thread(
+                    target=copy_context().run, args=(self._work,), name="frazil task", daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError:  # no more threads are available: the existing ones do all tasks
@@ -178,11 +180,11 @@ class _Run:
             threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
             for thread in others:
-                thread.wait()
+                thread.join()
         except BaseException:  # an interrupt
             self._end()
             for thread in others:
-                thread.wait()
+                thread.join()
             raise
         finally:
             self._waiting.clear()  # ends their iterators
