@@ -131,19 +131,10 @@ impl Threads {
 
     /// Whether the rest of the call need not be done, as it returns an error. To be checked by every thread after work of about a millisecond.
     pub fn ended(&self) -> bool {
-        self.poll(false)
-    }
-
-    /// As `ended`, for a thread that waits and has changed nothing: this also ends the wait of calls that Python protects from Ctrl-C.
-    pub fn ended_waiting(&self) -> bool {
-        self.poll(true)
-    }
-
-    fn poll(&self, waits: bool) -> bool {
         if !self.ended.load(Ordering::Relaxed)
             && thread::current().id() == self.caller
             && let Ok(mut signals) = self.signals.lock()
-            && signals.raise(waits)
+            && signals.raise()
         {
             self.ended.store(true, Ordering::Relaxed);
         }
@@ -216,24 +207,19 @@ impl Drop for ThreadEnd<'_> {
 
 impl Signals {
     /// Lets Python handle signals if it is time; returns whether a handler raised.
-    fn raise(&mut self, waits: bool) -> bool {
+    fn raise(&mut self) -> bool {
         let now = Instant::now();
         if self.raised.is_none() && self.is_main != Some(false) && now >= self.next_poll {
             self.next_poll = now + POLL_INTERVAL;
             // The check itself runs Python code, in which a pending signal is handled: an exception of its handler must not be lost.
             self.raised = Python::try_attach(|py| {
                 let is_main = self.is_main.map_or_else(|| is_main_thread(py), Ok);
-                is_main.and_then(|is_main| if *self.is_main.insert(is_main) { check_signals(py, waits) } else { Ok(()) }).err()
+                is_main.and_then(|is_main| if *self.is_main.insert(is_main) { py.check_signals() } else { Ok(()) }).err()
             })
             .flatten();
         }
         self.raised.is_some()
     }
-}
-
-fn check_signals(py: Python<'_>, waits: bool) -> PyResult<()> {
-    py.check_signals()?;
-    if waits { py.import("frazil.base.threads")?.call_method0("release_interrupt").map(drop) } else { Ok(()) }
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {

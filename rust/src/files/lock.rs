@@ -145,7 +145,7 @@ fn wait_for(file: BorrowedFd<'_>, threads: &Threads) -> Result<()> {
             Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        if threads.ended_waiting() {
+        if threads.ended() {
             return Err(Errno::INTR);
         }
         std::thread::sleep(pause);

@@ -188,22 +188,9 @@ class _Held:
             return
         self.handler(number, None)
 
-    def release(self) -> None:
-        """Passes on the interrupt that arrived, if there is one."""
-        if arrived := self._arrived():
-            self.handler(arrived.popleft(), None)
-
-
-def release_interrupt() -> None:
-    """Raises the interrupt that `to_its_end` keeps, if there is one. The kernel calls this while it waits for the lock of a file, as nothing is changed yet."""
-    held = getsignal(SIGINT)
-    if isinstance(held, _Held):
-        held.release()
-
 
 def to_its_end(work: Callable[[], Result]) -> Result:
-    """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended, or while the work waits for the lock of a
-    file. A second one is raised at once.
+    """The result of `work`, which an interrupt of the main thread does not stop: it is raised when the work has ended. A second one is raised at once.
 
     An interrupt is the signal: other exceptions, as those of other signals, do stop the work."""
     interrupt = getsignal(SIGINT)

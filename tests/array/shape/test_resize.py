@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 import tracemalloc
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stores.local_disks import has_open, locked
 from tests.strategies import Layout, create, layouts, same, values
 
 import frazil
@@ -272,37 +266,6 @@ def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: i
     assert found[...].tolist() == [*range(10)] == array[...].tolist()
     array.append([8])
     assert found.refresh()[...].tolist() == [*range(10), 8]
-
-
-WAIT = """
-import signal, sys
-import frazil
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run with the signal ignored
-array = frazil.open_array(sys.argv[1], "r+", shard_writes=sys.argv[2])
-try:
-    array.append([7] * 3)
-except KeyboardInterrupt:
-    print("interrupted", array.shape)
-"""
-
-
-@pytest.mark.parametrize("shard_writes", ["rewrite", "append", "in_place"])
-@pytest.mark.parametrize("name", ["zarr.json", "c/1"])
-def test_an_append_that_waits_for_a_lock_ends_with_the_first_interrupt(
-    name: str, shard_writes: str, tmp_path: Path
-) -> None:
-    frazil.create_array(tmp_path / "a", data=np.arange(10), chunks=(1,), shards=(8,), compressor=None)
-    lock = tmp_path / "a" / f"{name}.__lock"
-    command = [sys.executable, "-c", WAIT, str(tmp_path / "a"), shard_writes]
-    with locked(lock), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        while child.poll() is None and not has_open(child.pid, lock):
-            os.sched_yield()
-        child.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(20)
-        child.kill()
-        assert child.communicate()[0] == "interrupted (10,)\n"
-    assert frazil.open_array(tmp_path / "a")[...].tolist() == [*range(10)]
 
 
 @pytest.mark.parametrize("dtype", ["i4", "string"])

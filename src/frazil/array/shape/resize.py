@@ -5,13 +5,11 @@ chunks outside, filled with the fill value."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.io.read import read
 from frazil.array.io.write import write
 from frazil.array.shape.extents import Grid
 from frazil.base.arrays import Columns, Flags, Values
@@ -48,8 +46,7 @@ class Cut(Record):
 
     def clear_again(self) -> None:
         """Clears elements that other processes published after `clear`, as they had read the old document. To be called when the document has the lengths
-        `new`. Chunks with nothing to clear are replaced too, so that no process that has read them before can; but not while an interrupt is handled, as the
-        undo of an append must not wait for the lock for which the append waited.
+        `new`.
 
         In a repository nothing is done: no other process writes to a session. In a plain store others may already append. So each chunk is read first, then the
         document, which must still have the lengths `new`; then the chunk is replaced if it still has the version that was read. In a store without conditions
@@ -58,9 +55,8 @@ class Cut(Record):
             return
         try:
             coords, first, _ = self._stored()
-            interrupted = not isinstance(sys.exception() or Exception(), Exception)
             for start, end in zip(first.tolist(), self._ends(coords, first).tolist(), strict=True):
-                self._fill(start, end, self._check_shape, again=True, skip_clear=interrupted)
+                self._fill(start, end, self._check_shape, again=True)
         except ConflictError:  # others changed the shape, or put another array here: the stored chunks are theirs
             return
 
@@ -86,20 +82,12 @@ class Cut(Record):
         room: Columns = np.minimum(self.grid.corners(coords + 1) - first, np.array(self.old, np.int64) - first)
         return first + room
 
-    def _fill(
-        self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool, skip_clear: bool = False
-    ) -> None:
-        """Sets the elements outside `new` in one chunk to the fill value. confirm: as in write; skip_clear: not where they have it."""
+    def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:
+        """Sets the elements outside `new` in one chunk to the fill value. confirm: as in write."""
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
             values = selection.source_view(self.fill)
-            if skip_clear and self.access.variable is None:
-                found = np.empty(values.shape, values.dtype)
-                for access, plan in self.plans(selection, self.access):
-                    read(access, plan, found)
-                if found.tobytes() == values.tobytes():
-                    continue
             for access, plan in self.plans(selection, self.access):
                 write(access, plan, values, confirm, confirmed=not again, in_part=again)
 
