@@ -485,7 +485,8 @@ class Array(ZarrArray):
         return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        own = self._own = self._own or os.urandom(16).hex()
+        if not (own := self._own):
+            own = self._own = os.urandom(16).hex()
         return token_of(self._location, self._shape, own)
 
     def __reduce__(self) -> tuple[object, ...]:

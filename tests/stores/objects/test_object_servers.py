@@ -14,6 +14,7 @@ from threading import Event
 from typing import ClassVar
 
 import numpy as np
+import obstore
 import pytest
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
@@ -232,7 +233,7 @@ def test_lists_tell_the_versions_of_objects(kind: str, request: pytest.FixtureRe
     assert list(page.versions) == ([None, None] if kind == "gcs" else fetched)
 
 
-def test_within_a_bucket_the_server_copies(s3: S3) -> None:
+def test_within_a_bucket_the_server_copies(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     """Formerly every byte went through this machine, and copies of large objects held more memory than the limit."""
     values = {f"{number}/ä %2F+": bytes([number]) * 10 for number in range(3)}
     with FaultProxy(s3.endpoint) as proxy:
@@ -246,5 +247,12 @@ def test_within_a_bucket_the_server_copies(s3: S3) -> None:
         assert proxy.requests_matching(f"GET {bucket}/from") == []
         assert [target.get(f"copy/{name}") for name in names] == [*values.values(), None]
         proxy.fail(lambda request: "x-amz-copy-source" in request.headers, "403")
-        assert target.copy_in(["again"], source, ["0/ä %2F+"]) == [10], "what the server refuses to copy is sent"
+        assert target.copy_in(["again", "1"], source, list(values)[:2]) == [10, 10]
+        assert len(proxy.requests_matching(f"GET {bucket}/from")) == 1, (
+            "what the server refuses to copy is sent, no other"
+        )
         assert target.get("again") == values["0/ä %2F+"]
+        # a server that does not know copies stores an empty object
+        monkeypatch.setattr(obstore, "copy", lambda client, _, key: obstore.put(client, key, b""))
+        assert target.copy_in(["ignored"], source, ["2/ä %2F+"]) == [10]
+        assert target.get("ignored") == values["2/ä %2F+"]

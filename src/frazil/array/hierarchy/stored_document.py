@@ -6,8 +6,7 @@ old layout would make the new array unreadable. If they made it smaller, chunks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,11 +19,12 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.values import WHOLE, Version
 
 if TYPE_CHECKING:
-    from frazil.base import threads
+    import threading
+
     from frazil.indexing import BoxSelection, PointSelection
     from frazil.stores.array_storage.chunk_storage import ChunkStorage
 else:
-    threads = LateModule("frazil.base.threads")
+    threading = LateModule("threading")
 
 
 # members that never change in an array
@@ -165,17 +165,35 @@ class StoredDocument:
         return last.shape
 
 
-@contextmanager
-def confirming(confirm: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Compares a document on another thread, in parallel with the requests that the block makes for chunks. Yields what awaits the answer, and raises its error.
+class Confirmation:
+    """A comparison of the document that takes a request. It runs on its own thread, in parallel with the other requests of a write."""
 
-    confirm  StoredDocument.confirm with its arguments, where it takes a request"""
-    with threads.Threads(1, "frazil document") as thread:
-        comparison = thread.submit(confirm)
+    __slots__ = ("_confirm", "_error", "_thread")
 
-        def await_answer() -> None:
-            comparison.wait()
-            for error in comparison.errors:
-                raise error
+    def __init__(self, confirm: Callable[[], None]) -> None:
+        """confirm: StoredDocument.confirm with its arguments."""
+        self._confirm = confirm
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads are available
+            self._thread = None
+            self._run()
 
-        yield await_answer
+    def _run(self) -> None:
+        try:
+            self._confirm()
+        except BaseException as error:
+            self._error = error
+
+    def await_answer(self) -> None:
+        """Raises the error of `confirm`, if there is one."""
+        self.end()
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> None:
+        """Awaits the request, without its error."""
+        if self._thread is not None:
+            self._thread.join()

@@ -16,7 +16,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, result_memory
-from frazil.array.hierarchy.stored_document import confirming
+from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.indexing import SingleChunk
@@ -169,8 +169,11 @@ def write_single(
     confirm = partial(access.document.confirm, lengths, partial(_ends, single, inner_chunk.shape))
     if not access.document.takes_request(storage.direct):
         return _replace_single(access, single, lengths, source, confirm)
-    with confirming(confirm) as await_answer:
-        return _replace_single(access, single, lengths, source, await_answer)
+    confirmation = Confirmation(confirm)
+    try:
+        return _replace_single(access, single, lengths, source, confirmation.await_answer)
+    finally:
+        confirmation.end()
 
 
 def _replace_single(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.access import Access, check_index_memory, failure
-from frazil.array.hierarchy.stored_document import confirming
+from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Scheduler, Task
 from frazil.array.io.task_costs import (
@@ -215,8 +215,11 @@ def _confirming(access: Access, source: Source) -> Iterator[Source]:
     if source.confirm is None or not access.document.takes_request(access.storage.direct):
         yield source
         return
-    with confirming(source.confirm) as await_answer:
-        yield source._replace(confirm=await_answer)
+    confirmation = Confirmation(source.confirm)
+    try:
+        yield source._replace(confirm=confirmation.await_answer)
+    finally:
+        confirmation.end()
 
 
 def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:

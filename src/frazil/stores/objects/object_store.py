@@ -1,8 +1,6 @@
-"""The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
+"""The store of object storage and web servers, over the clients of obstore: ranges are requested together, and objects written, even if an answer is lost.
 
-How clients are created is in clients.py, how one range is read in range_requests.py (for a web server: web_reader.py), what is listed in listing.py, what
-errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is
-lost."""
+Clients are created in clients.py, ranges read in range_requests.py and web_reader.py, keys listed in listing.py, answers combined in responses.py."""
 
 from __future__ import annotations
 
@@ -431,29 +429,32 @@ class ObjectStore(Store):
         return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
 
     def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
-        """As Store says. Within a bucket of S3 the server copies, except for what it refuses: it copies 5 GiB at most. Azure is not asked, as it may answer before a
-        copy is complete."""
-        if (
-            self._clients.kind == "S3Store"
-            and isinstance(source, ObjectStore)
-            and source._clients.connection is self._clients.connection
-        ):
-            with suppress(StoreError):
-                found = self._copied(names, sources, source._clients.below)
-                return [size if there else -1 for size, there in zip(self.sizes(names).tolist(), found, strict=True)]
-        return super()._copy_from(names, source, sources, limit)
+        """As Store says. Within a bucket of S3 the server copies, except for what it refuses (more than 5 GiB) and empty values, as a server that does not know
+        copies makes such ones. Azure is not asked, as it may answer before a copy is complete."""
+        here, there = self._clients, source._clients if isinstance(source, ObjectStore) else None
+        if there is None or here.connection is not there.connection or here.kind != "S3Store":
+            return super()._copy_from(names, source, sources, limit)
+
+        def copy(pair: tuple[str, str]) -> bool | None:
+            with suppress(StoreError):  # what is wrong with a value, the other way says
+                return self._copy((there.below + pair[0], pair[1]))
+            return None
+
+        copied = self._all(copy, list(zip(sources, names, strict=True)))
+        sizes = self.sizes(names).tolist()
+        others = [row for row, done in enumerate(copied) if done is None or (done and sizes[row] == 0)]
+        again = super()._copy_from([names[row] for row in others], source, [sources[row] for row in others], limit)
+        found = dict(zip(others, again, strict=True))
+        return [found.get(row, size if copied[row] else -1) for row, size in enumerate(sizes)]
 
     def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
         """As Store says: copied by the server."""
-        return [0 if found else -1 for found in self._copied(names, sources, self._clients.below)]
-
-    def _copied(self, names: Sequence[str], sources: Sequence[str], below: str) -> list[bool]:
-        """Lets the server copy. below: the prefix of the sources in the bucket. Whether each source exists."""
         self.require("writable")
-        return self._all(self._copy, [(below + source, name) for source, name in zip(sources, names, strict=True)])
+        pairs = [(self._clients.below + source, name) for source, name in zip(sources, names, strict=True)]
+        return [0 if found else -1 for found in self._all(self._copy, pairs)]
 
     def _copy(self, pair: tuple[str, str]) -> bool:
-        """A source in the bucket, and a name."""
+        """Lets the server copy a source in the bucket to a name."""
         import obstore
 
         source, name = pair

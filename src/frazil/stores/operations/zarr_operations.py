@@ -265,9 +265,7 @@ class ZarrOperations:
             del answer  # its traceback has this frame
 
 
-async def _found(
-    call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS
-) -> R:
+async def _found(call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS) -> R:
     """What `call` returns; `absent` for a missing key, and where Icechunk's store refuses a key or a prefix that no node of Zarr v3 has."""
     try:
         return await call
