@@ -295,8 +295,9 @@ def test_exists_and_open_or_create_look_at_once() -> None:
 def test_creating_looks_up_existing_nodes_once() -> None:
     store = CountingStore(MemoryStore())
     group = frazil.create_group(store)
-    assert requests_of(store) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "put zarr.json"], (
-        "the first three in one batch; the fourth: whether a repository is there"
+    looked_up = ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "fetch repo"]
+    assert requests_of(store) == [*looked_up, "put zarr.json"], (
+        "the first three in one batch; the next two: whether a repository is there, of our format or of format 2"
     )
     array = group.create_array("x", shape=(64, 64), dtype="u2", chunks=(8, 8), shards=(32, 32), codecs=[])
     assert requests_of(store) == ["fetch zarr.json", "list x", "put x"]

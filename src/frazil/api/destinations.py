@@ -11,8 +11,14 @@ from contextlib import suppress
 
 from frazil.api.references import split_reference
 from frazil.array.hierarchy.nodes import NodeLocation
-from frazil.array.hierarchy.repository_locations import check_none_below, check_outside, is_repository, outer_repository
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.array.hierarchy.repository_locations import (
+    check_no_repository,
+    check_none_below,
+    check_outside,
+    is_repository,
+    outer_repository,
+)
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
@@ -35,14 +41,9 @@ def check_destination(
     check_outside(store, prefix)
     if may_be_repository and not overwrite:
         return
-    if is_repository(store, prefix):
-        if not may_be_repository:
-            raise AlreadyExistsError(
-                f"a repository already exists in {store}",
-                path=prefix or "/",
-                hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another location: its history is never overwritten",
-            )
-    elif overwrite:
+    if not may_be_repository:
+        check_no_repository(store, prefix)
+    if overwrite and not (may_be_repository and is_repository(store, prefix)):
         check_none_below(store, prefix)
 
 

@@ -359,8 +359,10 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         if (node := find_node(location, to_create=True)) is None:
             try:
                 return create()
-            except AlreadyExistsError:  # another process was faster
-                return _open(location, location.path)
+            except AlreadyExistsError:  # another process was faster, or a repository is there
+                node = find_node(location)
+                if node is None:
+                    raise
         return as_node(location, node)
 
     def _create(self, nodes: Mapping[str, Metadata], overwrite: bool, explicit_groups: bool = False) -> None:
@@ -379,6 +381,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
                 repository_locations.check_outside(location.store, prefix)
             if overwrite:
                 repository_locations.check_none_below(location.store, prefix)
+            elif location.store.capabilities.local:
+                repository_locations.check_no_repository(location.store, prefix)
 
     def _changed_below(self) -> None:
         """Forgets consolidated metadata, which is stale and has also been dropped from the document (nodes.py)."""

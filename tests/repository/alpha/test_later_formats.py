@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 from tests.repository.archived_repositories import created, empty_files, info, snapshot
 
 import frazil
-from frazil.errors import AlreadyExistsError, FormatError, NotFoundError
+import frazil.storage
+from frazil.errors import AlreadyExistsError, FormatError, FrazilError, NotFoundError
 from frazil.repository.alpha.branches import create_repository, exists, later_format, open_tip
 
 MARKS = {
@@ -32,6 +38,62 @@ def test_later_formats_are_refused_by_name(key: str) -> None:
     with pytest.raises(AlreadyExistsError):
         create_repository(files, info(1).id, snapshot(info(1)))
     assert files.store.list() == [key]
+
+
+def _writes(location: Any, parent: Any) -> list[Callable[[], object]]:
+    """All that would remove a repository at `location`, or write among its files. parent: the location above, in which its name is "sea"."""
+    new: dict[str, Any] = {"shape": (4,), "dtype": "i4"}
+    source = frazil.stores.MemoryStore()
+    frazil.create_array(source, **new)[:] = 1
+    return [
+        lambda: frazil.open(location, mode="a"),
+        lambda: frazil.open(location, mode="w", **new),
+        *[partial(frazil.open_group, location, mode) for mode in ("a", "w", "w-")],
+        *[partial(frazil.open_array, location, mode, **new) for mode in ("a", "w", "w-")],
+        lambda: frazil.create_group(location),
+        lambda: frazil.create_group(location, overwrite=True),
+        lambda: frazil.create_group(location, path="x"),
+        lambda: frazil.create_array(location, overwrite=True, **new),
+        lambda: frazil.create_array(location, path="x/y", **new),
+        lambda: frazil.create_group(parent, overwrite=True),
+        lambda: frazil.create_array(parent, overwrite=True, **new),
+        lambda: frazil.open_group(parent, "a").create_group("sea/x", overwrite=True),
+        lambda: frazil.copy(source, location, overwrite=True),
+        lambda: frazil.copy(source, location),
+        lambda: frazil.rechunk(source, location, chunks=(2,), overwrite=True),
+    ]
+
+
+@pytest.mark.parametrize("key", MARKS)
+@pytest.mark.parametrize("place", ["folder", "memory"])
+def test_nothing_overwrites_later_formats_or_writes_among_their_files(key: str, place: str, tmp_path: Path) -> None:
+    """Formerly most of these removed repositories of format 2."""
+    store = frazil.stores.LocalStore(tmp_path) if place == "folder" else frazil.stores.MemoryStore()
+    frazil.create_group(store)
+    for name, data in ((key, MARKS[key][0]), ("chunks/1CECHNKREP0F1RSTCMT0", b"1")):
+        store.set(f"sea/{name}", data)
+    location: Any = tmp_path / "sea" if place == "folder" else frazil.storage.StorePath(store, "sea")
+    before = {name: store.get(name) for name in store.list()}
+    for write in _writes(location, store):
+        with pytest.raises(FrazilError):
+            write()
+        assert {name: store.get(name) for name in store.list()} == before
+
+
+@pytest.mark.parametrize("key", [*MARKS, "refs/branch.main/ZZZZZZZZ.json"])
+def test_a_group_creates_no_node_at_a_repository(key: str, tmp_path: Path) -> None:
+    root = frazil.create_group(tmp_path)
+    file = tmp_path / "sea" / key
+    file.parent.mkdir(parents=True)
+    file.write_bytes(MARKS[key][0] if key in MARKS else b'{"snapshot":"1CECHNKREP0F1RSTCMT0"}')
+    for create in (
+        root.create_group,
+        root.require_group,
+        lambda name: root.create_arrays({name: {"shape": 1, "dtype": "i4"}}),
+    ):
+        with pytest.raises(AlreadyExistsError, match="repository"):
+            create("sea")
+    assert not (tmp_path / "sea" / "zarr.json").exists()
 
 
 def test_a_location_without_a_repository() -> None:

@@ -1,5 +1,5 @@
-"""Finds repositories in a store by listings, and refuses writes into them and their removal. Nothing here reads the content of a repository.
-api/destinations.py guards all destinations."""
+"""Finds repositories in a store, also those of Icechunk's later formats, and refuses writes into them and their removal. Nothing here reads the content of a
+repository. api/destinations.py guards all destinations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 else:
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
+MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py), but those of format 2
 _FIRST: Final = "ZZZZZZZZ.json"  # among them, and never removed
+_STATE: Final = "repo"  # the one file of a repository of format 2 that is never removed
+_MAGIC: Final = "ICE🧊CHUNK".encode()  # its first bytes
 
 
 class Outer(Record):
@@ -29,10 +31,31 @@ class Outer(Record):
 
 
 def is_repository(store: Store, prefix: str) -> bool:
-    """Whether a repository, which has a branch `main`, is at a prefix of a store. Raises StoreError."""
+    """Whether a repository is at a prefix of a store. Raises StoreError."""
     if not store.capabilities.listable:
         return store.exists(prefix + MAIN_FILES + _FIRST)
-    return not store.is_empty(prefix + MAIN_FILES)
+    if isinstance(store, LocalStore) and not _may_be_repository(os.path.join(store.path, prefix)):
+        return False  # each new node asks this
+    return not store.is_empty(prefix + MAIN_FILES) or _has_state(store, prefix + _STATE)
+
+
+def _may_be_repository(folder: str) -> bool:
+    return os.path.isdir(os.path.join(folder, MAIN_FILES)) or os.path.isfile(os.path.join(folder, _STATE))
+
+
+def _has_state(store: Store, key: str) -> bool:
+    """Whether a key is the state of a repository of format 2."""
+    return store.get_partial_values([(key, (0, len(_MAGIC)))]) == [_MAGIC]
+
+
+def check_no_repository(store: Store, prefix: str) -> None:
+    """Raises AlreadyExistsError where a repository is at a prefix; StoreError."""
+    if is_repository(store, prefix):
+        raise AlreadyExistsError(
+            f"a repository already exists in {store}",
+            path=prefix or "/",
+            hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another location: its history is never overwritten",
+        )
 
 
 def check_outside(store: Store, prefix: str) -> None:
@@ -75,7 +98,7 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
 def _outer_folder(location: str) -> Outer | None:
     folder = os.path.dirname(location)
     while True:
-        if os.path.isdir(os.path.join(folder, MAIN_FILES)):
+        if _may_be_repository(folder) and is_repository(LocalStore(folder), ""):
             return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
         above = os.path.dirname(folder)
         if above == folder:
@@ -88,6 +111,8 @@ def _repository_below(store: Store, prefix: str) -> str | None:
     for page in store.list_pages(prefix):
         for key in page.keys:
             location, mark, _ = f"/{key}".partition("/" + MAIN_FILES)
+            if not mark and key.rpartition("/")[2] == _STATE and _has_state(store, key):
+                location, mark = f"/{key}".removesuffix(f"/{_STATE}"), _STATE
             if mark and f"{location}/".startswith(f"/{prefix}"):
                 return location[1:] or "/"
     return None

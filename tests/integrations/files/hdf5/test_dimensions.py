@@ -37,3 +37,18 @@ def test_the_next_scale_of_a_dimension_names_it_where_the_first_was_removed(tmp_
         del file["x"]
     frazil.import_file(path, tmp_path / "a.zarr")
     assert frazil.open_array(tmp_path / "a.zarr/a").dimension_names == ("y",)
+
+
+def test_a_null_reference_is_no_scale(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for name in "ax":
+            file[name] = np.arange(3)
+        file["x"].make_scale("x")
+        file["a"].dims[0].attach_scale(file["x"])
+        lists = np.empty(1, h5py.vlen_dtype(h5py.ref_dtype))
+        lists[0] = np.array([h5py.Reference()], h5py.ref_dtype)
+        del file["a"].attrs["DIMENSION_LIST"]
+        file["a"].attrs.create("DIMENSION_LIST", lists, dtype=h5py.vlen_dtype(h5py.ref_dtype))
+    frazil.import_file(path, tmp_path / "a.zarr")
+    assert frazil.open_array(tmp_path / "a.zarr/a").dimension_names == ("phony_dim_0",)

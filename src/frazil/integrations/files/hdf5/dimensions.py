@@ -87,6 +87,8 @@ class Dimensions:
         """The first scale of a dimension that is in the file; None if there is none. A scale that was removed leaves a reference to nothing, for which the scales
         of h5py are an error."""
         for reference in references:
+            if type(reference) is not self.h5py.h5r.Reference or not reference:  # of a region; null
+                continue
             with suppress(KeyError, RuntimeError, ValueError):
                 address = int(self.h5py.h5o.get_info(self.h5py.h5r.dereference(reference, dataset.id)).addr)
                 if (scale := self.scales.get(address)) is not None:
