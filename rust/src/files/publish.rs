@@ -24,6 +24,9 @@ use crate::files::write_pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
 use crate::threads::Threads;
 
+/// Values of so many bytes on average are written by several threads, one value by each at a time; smaller ones in runs.
+const LARGE: i64 = 256 << 10;
+
 /// The expected state of a name.
 pub(crate) enum Expect {
     Any,
@@ -308,14 +311,18 @@ pub fn publish_files(
     sources.check(rows)?;
     let write = |number: usize, file: BorrowedFd<'_>, scratch: &mut Vec<u8>| write_pieces(file, &sources, values[number], scratch);
     let others = batch.expect.len() - usize::from(matches!(batch.expect.last(), Some(Expect::Last)));
+    let bytes: i64 = rows.iter().map(|row| row[2].max(0)).fold(0, i64::saturating_add);
+    let are_large = bytes / LARGE >= names.len() as i64;
+    let run = if are_large && others == names.len() { 1 } else { RUN };
     if others >= RUN && others < names.len() || batch.expect[..others].iter().any(|expect| matches!(expect, Expect::Last)) {
         return Err(wrong("expect: only the last name of one run can be created after the others"));
     }
     if batch.expect[..others].iter().all(|expect| matches!(expect, Expect::New)) {
-        return for_runs(py, threads, result.rows(), |run, state, threads| create_run(&batch, run, &write, state, threads));
+        return for_runs(py, threads, result.rows(), run, |run, state, threads| create_run(&batch, run, &write, state, threads));
     }
-    for_names(py, threads, result.rows(), |number, state, threads| {
-        publish_one(&batch, number, &write, state, threads).unwrap_or_else(|error| refused(&error))
+    for_runs(py, threads, result.rows(), run, |run, state, threads| {
+        let publish = |number| publish_one(&batch, number, &write, state, threads).unwrap_or_else(|error| refused(&error));
+        run.take_while(|_| !threads.ended()).map(publish).collect()
     })
 }
 

@@ -75,7 +75,7 @@ else:
 
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
-_FOR_ONE_THREAD: Final = 16  # names that the kernel publishes on one thread
+_CREATED_TOGETHER: Final = 16  # names that the kernel creates in one run
 _LOCAL = Capabilities(direct=True, streams=True, erases_prefixes=True, local=True)
 
 
@@ -280,7 +280,7 @@ class LocalStore(Store):
     def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
         """As Store says: all in one call of the kernel, which syncs the files together, unless a subclass writes in another way."""
         names, expect = [*others, key], [*[CREATE_ONLY] * len(others), CREATE_LAST]
-        if len(names) > _FOR_ONE_THREAD or type(self).put_many is not LocalStore.put_many:
+        if len(names) > _CREATED_TOGETHER or type(self).put_many is not LocalStore.put_many:
             return super()._create_after(others, key, value)
         put = partial(self.put_many, names, pieces_of([*others.values(), value]), expect)
         try:
@@ -484,6 +484,6 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets, *_ = pieces
-        threads = (self.threads or cores()) if len(names) > _FOR_ONE_THREAD else 1
+        threads = self.threads or cores()
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
