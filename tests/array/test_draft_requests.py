@@ -132,7 +132,8 @@ def test_creating_a_hierarchy() -> None:
     store = CountingStore(MemoryStore())
     frazil.create_group(store, zarr_format="draft")
     entry = [ENTRY, ("put", "zarr.json")]  # each creation checks it: another process may have created a node there
-    repository = ("list", "refs/branch.main/")  # a hierarchy must not be created among the files of a repository
+    # a hierarchy must not be created among the files of a repository
+    repository = [("list", "refs/branch.main/"), ("fetch", "repo")]
     beside = [
         ("fetch", ".zgroup"),
         ("fetch", ".zarray"),
@@ -140,7 +141,7 @@ def test_creating_a_hierarchy() -> None:
     assert requests_of(store) == [
         ENTRY,
         *beside,
-        repository,
+        *repository,
         *documents("look up", ""),
         *entry,
         ("put", "meta/group.json"),
