@@ -38,6 +38,7 @@ class PointChunks(Record):
         return np.repeat(np.arange(self.rows.size, dtype=np.int64), np.diff(self.offsets))
 
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
+        """int64[n]: as BoxChunks.numbers."""
         total = np.zeros(self.count, np.int64)
         levels = zip(self.plan.shard_extents, divide, modulo, strides, strict=True)
         for dimension, (shard_extent, over, extent, stride) in enumerate(levels):
@@ -49,6 +50,7 @@ class PointChunks(Record):
         return self.columns[rows]
 
     def whole(self) -> Flags:
+        """bool[n]: as BoxChunks.whole."""
         plan = self.plan
         whole = self.whole_inside()
         for dimension, (length, extent) in enumerate(zip(plan.shape, plan.full_extents, strict=True)):
@@ -179,6 +181,7 @@ class PointPlan:
         self.chunk_count = begin.size
 
     def batches(self, most: int) -> Iterator[PointBatch]:
+        """As BoxPlan.batches."""
         limit = max(1, most)
         low, end = 0, self.offsets.size - 1
         while low < end:

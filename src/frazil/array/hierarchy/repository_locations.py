@@ -1,5 +1,5 @@
-"""Finds repositories in a store, also those of Icechunk's later formats, and refuses writes into them and their removal. Nothing here reads the content of a
-repository. api/destinations.py guards all destinations."""
+"""Finds repositories in a store, also those of Icechunk's later formats, and refuses writes into them and their removal. Nothing here reads more of a
+repository than the mark of its format. api/destinations.py guards all destinations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py), but those of format 2
 _FIRST: Final = "ZZZZZZZZ.json"  # among them, and never removed
 _STATE: Final = "repo"  # the one file of a repository of format 2 that is never removed
-_MAGIC: Final = "ICE🧊CHUNK".encode()  # its first bytes
+_MAGIC: Final = "ICE🧊CHUNK".encode()  # its first bytes (repository/alpha/branches.py)
 
 
 class Outer(Record):

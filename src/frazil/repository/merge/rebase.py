@@ -81,7 +81,9 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None, *, by_path
         compare = partial(
             snapshot_delta, chunks_of=_compared_chunks(ours), attributes_of=ours.made.keys(), exact=by_path
         )
-        by_id, matching = matching, _with_same_paths(matching, transaction.base, new) if by_path else matching
+        by_id = matching
+        if by_path:
+            matching = _with_same_paths(by_id, transaction.base, new)
         theirs = compare(files, transaction.base, new, matching)
         # another array in place of one that the session renamed: the new name is not for it
         if replaced := by_id.removed & matching.pairs.keys() & ours.moved.keys() & theirs.touched():
