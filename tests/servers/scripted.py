@@ -86,8 +86,8 @@ class Scripted:
 
 @contextmanager
 def scripted(script: Script) -> Iterator[Scripted]:
-    """A server until the end of the block. script: the bytes of an answer; pieces of one, after which the connection is closed; or None, for no answer at
-    all."""
+    """A server until the end of the block. script: the bytes of an answer; pieces of one, after which the connection is closed (the
+    client may have sent its next request by then, unless the answer says `Connection: close`); or None, for no answer at all."""
     server = Scripted(script)
     try:
         yield server

@@ -58,9 +58,18 @@ def test_a_404_of_a_proxy_is_no_fill_value() -> None:
     def script(request: Request) -> list[bytes]:
         value = memory.get(request.path.removeprefix("/bucket/x/"))
         if value is None or not request.path.endswith("zarr.json"):
-            return [answer(404, PAGE)]
+            return [answer(404, PAGE, Connection="close")]
         told = f"bytes 0-{len(value) - 1}/{len(value)}"
-        return [answer(206, value, ETag='"1"', Content_Range=told, Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")]
+        return [
+            answer(
+                206,
+                value,
+                ETag='"1"',
+                Content_Range=told,
+                Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT",
+                Connection="close",
+            )
+        ]
 
     with scripted(script) as server:
         for path in ("sharded", "plain"):
@@ -106,7 +115,9 @@ def test_erasing_in_a_container_that_is_not_there_is_an_error(azure: Azure, s3: 
     ("code", "hint"), [("RequestTimeTooSkewed", "clock"), ("ExpiredToken", "expired"), ("AccessDenied", "permissions")]
 )
 def test_a_refusal_hints_what_to_check(code: str, hint: str) -> None:
-    with scripted(lambda _: [answer(403, f"<Error><Code>{code}</Code></Error>".encode())]) as server:
+    with scripted(
+        lambda _: [answer(403, f"<Error><Code>{code}</Code></Error>".encode(), Connection="close")]
+    ) as server:
         for call in (at(server).get, at(server).erase, at(server).exists):
             with pytest.raises(StoreError, match=code) as caught:
                 call("a")
@@ -114,7 +125,9 @@ def test_a_refusal_hints_what_to_check(code: str, hint: str) -> None:
 
 
 def test_an_answer_about_another_key_is_no_proof() -> None:
-    with scripted(lambda request: [answer(404, NO_KEY if request.path.endswith("/a") else PAGE)]) as server:
+    with scripted(
+        lambda request: [answer(404, NO_KEY if request.path.endswith("/a") else PAGE, Connection="close")]
+    ) as server:
         store = at(server)
         assert store.get("a") is None
         np.testing.assert_array_equal(store.sizes(["a"]), [-1])

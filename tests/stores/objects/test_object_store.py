@@ -7,7 +7,7 @@ import pickle
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -339,10 +339,9 @@ def erased(*codes: str | None) -> bytes:
     return answer(200, f"<DeleteResult>{''.join(rows)}</DeleteResult>".encode())
 
 
-def closing(answers: Sequence[bytes]) -> Callable[[Request], list[bytes]]:
-    """The answers one after the other, each over a connection of its own, as the server of tests does not read what is sent."""
+def in_turn(*answers: bytes) -> Callable[[Request], bytes]:
     left = iter(answers)
-    return lambda _: [next(left)]
+    return lambda _: next(left)
 
 
 def at(server: Scripted) -> ObjectStore:
@@ -354,15 +353,15 @@ def at(server: Scripted) -> ObjectStore:
 
 @pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
 def test_keys_that_a_busy_server_left_are_erased_then(code: str) -> None:
-    with scripted(closing([erased(None, code), erased(code, None), erased(None, None)])) as server:
+    with scripted(in_turn(erased(None, code), erased(code, None), erased(None, None))) as server:
         at(server).erase_values(["0", "1"])
-    with scripted(closing([erased(None, code)] * 3)) as server:
+    with scripted(in_turn(*[erased(None, code)] * 3)) as server:
         with pytest.raises(StoreError, match="could not be erased"):
             at(server).erase_values(["0", "1"])
 
 
 def test_a_key_that_may_not_be_erased_is_an_error() -> None:
-    with scripted(closing([erased(None, "AccessDenied")])) as server:
+    with scripted(in_turn(erased(None, "AccessDenied"))) as server:
         with pytest.raises(StoreError, match="does not permit it") as caught:
             at(server).erase_values(["0", "1"])
         assert "credentials" in f"{caught.value.hint}"
@@ -371,17 +370,17 @@ def test_a_key_that_may_not_be_erased_is_an_error() -> None:
 def test_a_404_for_a_missing_bucket_is_an_error_of_erase() -> None:
     """As of a proxy: the objects are there."""
     there = answer(200, b"", ETag='"1"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
-    with scripted(lambda request: [answer(404, b"no") if request.method == "POST" else there]) as server:
+    with scripted(lambda request: answer(404, b"no") if request.method == "POST" else there) as server:
         for keys in (["0"], ["0", "1"]):
             with pytest.raises(StoreError, match="could not be erased"):
                 at(server).erase_values(keys)
-    with scripted(lambda _: [answer(404, b"<Error><Code>NoSuchKey</Code></Error>")]) as server:
+    with scripted(lambda _: [answer(404, b"<Error><Code>NoSuchKey</Code></Error>", Connection="close")]) as server:
         at(server).erase_values(["0", "1"])
 
 
 def test_a_panic_of_the_client_is_an_error() -> None:
     """It expects one row of an answer about one key."""
-    with scripted(closing([erased(None, "AccessDenied")])) as server:
+    with scripted(in_turn(erased(None, "AccessDenied"))) as server:
         with pytest.raises(StoreError, match="client of the object store stopped") as caught:
             at(server).erase("0")
         assert caught.value.key == "0"
