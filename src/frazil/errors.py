@@ -32,6 +32,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EACCES, EIO, EPERM
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "AccessError",
@@ -48,6 +53,7 @@ __all__ = [
     "InvalidInputError",
     "MetadataError",
     "MissingPackageError",
+    "NodeConflict",
     "NodeKindError",
     "NotFoundError",
     "ReadOnlyError",
@@ -164,10 +170,25 @@ class ReadOnlyError(FrazilError, PermissionError, ValueError):
     """A write to something opened for reading."""
 
 
-class ConflictError(FrazilError):
-    """Another writer changed the same thing first. `conflicts` holds what clashed, as values."""
+class NodeConflict(Protocol):
+    """One of ConflictError.conflicts; a function that solves conflicts takes one. `str` describes it in words.
 
-    conflicts: Sequence[object] = ()
+    kind    "chunks", "metadata", "attributes", "created", "deleted", "changed", "renamed", "parent" or "read"
+    path    of the node
+    chunks  int64[n, d]: coordinates of the chunks; None if the conflict is about the node itself"""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def chunks(self) -> NDArray[np.int64] | None: ...
+
+
+class ConflictError(FrazilError):
+    """Another writer changed the same nodes or chunks first. `conflicts` has what clashed, if it is known."""
+
+    conflicts: Sequence[NodeConflict] = ()
 
 
 class CommitUnknownError(FrazilError):

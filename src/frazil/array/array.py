@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from frazil.array.handle import Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.interface.indexer import Indexer, as_values
+from frazil.array.interface.indexer import Indexer, Several, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
@@ -202,24 +202,20 @@ class Array(ZarrArray):
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
         return chunk_count.stored_chunks(self._access, self._location, self.metadata)
 
-    def nbytes_stored(self) -> int:
-        """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
-        return self.info.stored_nbytes
-
     @property
     def info(self) -> _info.ArrayInfo:
         """Shape, data type, chunks, codecs, sizes and attributes, as a value that prints as a table. Lists the keys of the array."""
         return _info.array_info(self._access, self._metadata, self)
 
-    def info_complete(self) -> _info.ArrayInfo:
-        """The same with the number of chunks (innermost ones) that are stored. Reads the index of every shard, too."""
-        return self.info._replace(chunks_initialized=self.nchunks_initialized)
-
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
+    @overload
+    def __getitem__(self, selection: Several) -> Values: ...
+    @overload
+    def __getitem__(self, selection: object) -> Values | np.generic: ...
     def __getitem__(self, selection: object) -> Values | np.generic:
-        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in oindex, only integer arrays or a
-        mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
+        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in
+        oindex, only integer arrays or a mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
 
         Raises SelectionError, DataError, StoreError."""
         single = single_chunk(selection, self._shape, self._single)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 
@@ -19,6 +19,9 @@ else:
     datetimes = LateModule("frazil.metadata.types.datetimes")
 
 Selection: TypeAlias = BoxSelection | PointSelection
+# what type checkers recognise as a selection of several elements, whose result is an array and never a scalar
+Several: TypeAlias = "_Part | tuple[_Part, *tuple[object, ...]] | tuple[*tuple[object, ...], _Part]"
+_Part: TypeAlias = "slice | list[int] | None"
 
 
 class Indexer:
@@ -36,6 +39,10 @@ class Indexer:
     ) -> None:
         self._select, self._read, self._write = select, read, write
 
+    @overload
+    def __getitem__(self, selection: Several) -> Values: ...
+    @overload
+    def __getitem__(self, selection: object) -> Values | np.generic: ...
     def __getitem__(self, selection: object) -> Values | np.generic:
         return self._read(self._select(selection), None, True)
 

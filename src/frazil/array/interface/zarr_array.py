@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from frazil.array.creation import zarr_arguments
+    from frazil.array.info import ArrayInfo
     from frazil.array.interface import html, lazy_view
     from frazil.array.io import read
     from frazil.metadata.model import ArrayMetadata
@@ -104,6 +105,10 @@ class ZarrArray(ZarrNode):
         @property
         def codecs(self) -> tuple[Codec, ...]: ...
         @property
+        def nchunks_initialized(self) -> int: ...
+        @property
+        def info(self) -> ArrayInfo: ...
+        @property
         def oindex(self) -> Indexer: ...
         @property
         def vindex(self) -> Indexer: ...
@@ -132,6 +137,14 @@ class ZarrArray(ZarrNode):
     def nchunks(self) -> int:
         """Number of chunks (innermost ones) that the array is made of, stored or not."""
         return prod(self.cdata_shape)
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
+        return self.info.stored_nbytes
+
+    def info_complete(self) -> ArrayInfo:
+        """`info` with the number of chunks (innermost ones) that are stored. Reads the index of every shard, too."""
+        return self.info._replace(chunks_initialized=self.nchunks_initialized)
 
     @property
     def itemsize(self) -> int:
