@@ -47,3 +47,16 @@ def test_an_error_names_options(tmp_path: Path, capsys: pytest.CaptureFixture[st
         frazil.create_array(tmp_path / name, data=[1])
     assert main(["copy", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "--overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["set", "none.zarr", "3"], ["validate", "none.zarr"], ["rechunk", "none.zarr", "b.zarr"]]
+)
+def test_no_command_is_told_to_create_a_node_by_a_mode(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "there is no such folder" in error
+    assert "mode=" not in error

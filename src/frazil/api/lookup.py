@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.base.arrays import among
 from frazil.base.late import LateModule
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
@@ -154,7 +154,7 @@ def nanoseconds(time: datetime | str) -> int:
     found = parse_time(time) if isinstance(time, str) else None
     if found is None:
         raise InvalidInputError(
-            f"a time must have a zone, found {time!r}",
+            f"{shown(time)} is not a time with a zone",
             hint='give a datetime with tzinfo, or a text such as "2024-10-13T18:53:45Z"',
         )
     return found
@@ -271,6 +271,9 @@ def _name_hint(files: RepositoryFormat, name: str) -> str:
     if _is_whole(name):
         return "the id is one of another repository, or the snapshot is lost: verify shows whether a branch or tag leads to it"
     try:
-        return suggestion(name, [*files.tags(), *files.branches()]) or _HINT
+        return (
+            suggestion(name, [*files.tags(), *files.branches()])
+            or f"repo.branches and repo.tags list the names; {_HINT}"
+        )
     except FrazilError:
         return _HINT

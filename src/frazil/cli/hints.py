@@ -7,6 +7,8 @@ import shlex
 from argparse import ArgumentParser
 from typing import Final
 
+from frazil.api.node_locations import CREATES
+
 _KEYWORD: Final = re.compile(
     r"""\b(?P<name>[a-z][a-z_]*)=(?:(?P<flag>True)\b|(?P<list>\[[^]]*\])|(?P<text>"[^"]*"|'[^']*')|(?P<number>\d+)|(?=[\s,;:.)]|$))"""
 )
@@ -15,7 +17,7 @@ _QUOTED: Final = re.compile(r"""["']([^"']*)["']""")
 
 def with_options(hint: str, parser: ArgumentParser) -> str:
     """A hint with arguments of Python, such as `now=True`, `mode="copy"` and `skip=`, replaced by options of a command. Arguments that are not options of it
-    stay."""
+    stay, but not the advice to create a node by a mode, which no command does."""
 
     def option(found: re.Match[str]) -> str:
         name, values = found["name"], _values(found)
@@ -28,7 +30,7 @@ def with_options(hint: str, parser: ArgumentParser) -> str:
                     return flag
         return found[0]
 
-    return _KEYWORD.sub(option, hint)
+    return _KEYWORD.sub(option, hint.removesuffix(f"; {CREATES}"))
 
 
 def _values(found: re.Match[str]) -> list[str]:

@@ -193,7 +193,7 @@ class Registry(Value, excluded=("compiled",)):
         if codec is None:
             names = list(dict.fromkeys(name for name, _ in self._codecs))
             alike = suggestion(extension.name, names)
-            registered = "" if alike else f" (registered: {', '.join(names)})"
+            registered = "" if alike else f" (registered: {', '.join([name for name in names if ':' not in name])})"
             raise UnknownExtensionError(
                 f"the codec {found(extension.name)} is not registered{registered}",
                 path=path,

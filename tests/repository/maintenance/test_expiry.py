@@ -75,6 +75,8 @@ def test_snapshots_expire_by_age(create: Create) -> None:
     assert repo.expire(older_than=datetime.now(UTC) + timedelta(days=1), dry_run=True).snapshots == tuple(repo_ids[1:])
     with pytest.raises(InvalidInputError, match="it must be zero or more"):
         repo.expire(older_than=timedelta(microseconds=-1))  # now - then, in the wrong order
+    with pytest.raises(InvalidInputError, match="must be a timedelta"):
+        repo.expire(older_than=30)  # type: ignore[arg-type]
     assert len(list(repo.history())) == 4
 
 

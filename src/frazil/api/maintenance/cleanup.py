@@ -12,7 +12,7 @@ from typing import Final
 from frazil.api.lookup import nanoseconds
 from frazil.api.maintenance.verification import check_progress
 from frazil.array.arguments import check_flag
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, shown
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance import collection, expiry
 from frazil.repository.maintenance.condemned import WAIT
@@ -56,6 +56,8 @@ def expire(
     check_flag(dry_run, "dry_run")
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1:
         raise InvalidInputError(f"keep_last is {keep_last!r}; it must be a whole number, 1 or more")
+    if not isinstance(older_than, datetime | timedelta | str):
+        raise InvalidInputError(f"older_than is {shown(older_than)}; it must be a timedelta, or a datetime with tzinfo")
     if isinstance(older_than, timedelta) and older_than < timedelta(0):
         raise InvalidInputError(
             f"older_than is {older_than!r}; it must be zero or more, as a negative age would let everything expire",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 import frazil
-from frazil.api.node_locations import CREATES
 from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -82,7 +81,6 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
                     missing.hint = (
                         "there is neither a folder with this whole name, nor a repository with the name before the @"
                     )
-                missing.hint = missing.hint and missing.hint.removesuffix(f"; {CREATES}")  # which commands do not do
                 raise
     return _in_repository(named, path, prefixes)
 

@@ -38,10 +38,11 @@ class Rechunked(Record):
             f" in shards {extents_text(self.shards)}" if self.shards else ""
         )
         verb = "would be written" if self.dry_run else "written"
+        times = "once" if self.reads == 1 else f"{self.reads:.3g} times"
         slabs = f"{counted(self.slabs, 'slab')} of at most {human(self.slab_nbytes)}"
         lines = [
             one_line(f"{self.source} {verb} to {self.destination}, {chunks}"),
-            f"  {human(self.nbytes)} in {slabs}; each chunk of the source is decoded {self.reads:.3g} times",
+            f"  {human(self.nbytes)} in {slabs}; each chunk of the source is decoded {times}",
         ]
         if self.found:
             lines.append(f"  {self.found:,} of the slabs had been written before")

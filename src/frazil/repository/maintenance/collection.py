@@ -54,8 +54,8 @@ _MARKINGS: Final = 4  # markings until the missing chunk files are the same twic
 _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 _RESTORE: Final = (
-    "nothing was removed: a chunk file without a reference may be the one that a damaged manifest named; restore the file from a copy, or run verify and repair; "
-    "accept_loss=True accepts the loss: of a collection for this one, of a repair for all later ones"
+    "nothing was removed, as a damaged manifest may name another chunk file in its place; restore the file from a copy, or run verify and repair; "
+    "accept_loss=True of a collection accepts the loss in this run, accept_loss=True of a repair in all later runs"
 )
 
 

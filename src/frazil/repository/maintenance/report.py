@@ -36,7 +36,6 @@ class Collected(Record):
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._asdict().items()}
 
     def __str__(self) -> str:
-        would = " (nothing was done)" if self.dry_run else ""
         rows = [
             ("removed", self.removed, f", {counted(self.removed_bytes, 'byte')}"),
             ("condemned", self.condemned, f", {counted(self.condemned_bytes, 'byte')}"),
@@ -45,7 +44,8 @@ class Collected(Record):
         ]
         lines = [f"{name}: {_counts(counts)}{more if any(counts.values()) else ''}" for name, counts, more in rows]
         lines += [f"missing: {counted(self.missing, 'chunk file')}"] if self.missing else []
-        return "\n".join([*lines, f"other files removed: {self.leftovers}{would}"])
+        lines.append(f"other files removed: {self.leftovers}")
+        return "\n".join([*_dry(self.dry_run), *lines])
 
 
 class Expired(Record):
@@ -64,14 +64,18 @@ class Expired(Record):
         return known_members(self._asdict())
 
     def __str__(self) -> str:
-        would = " (nothing was done)" if self.dry_run else ""
-        lines = [f"expired snapshots: {len(self.snapshots):,}, left: {self.left:,}{would}"]
+        lines = [*_dry(self.dry_run), f"expired snapshots: {len(self.snapshots):,}, left: {self.left:,}"]
         lines += [
             f"deleted: {kind} {name}"
             for kind, names in (("tag", self.tags), ("branch", self.branches))
             for name in names
         ]
         return "\n".join(lines)
+
+
+def _dry(dry_run: bool) -> list[str]:
+    """The first line of the text of a dry run, since its other lines are those of a real one."""
+    return ["dry run, nothing is changed; this would be:"] if dry_run else []
 
 
 def _counts(counts: Mapping[str, int]) -> str:

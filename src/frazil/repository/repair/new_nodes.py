@@ -99,7 +99,7 @@ def plan_commit(
     plan.repaired += plan.hidden
     if not plan.nodes and not unused and not plan.damage.lists and parent is None:
         return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
-    message = f"repair of {', '.join(list(plan.nodes)[:3]) or 'what refers to others'}{', ...' if len(plan.nodes) > 3 else ''}"
+    message = f"repair of {', '.join(list(plan.nodes)[:3]) or 'the lists of a snapshot'}{', ...' if len(plan.nodes) > 3 else ''}"
     commit = NewCommit(
         base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(base_id, plan.repaired, plan.lost),
         time.time_ns(), relists=True, base_parent=parent,

@@ -217,9 +217,7 @@ def _check_lists(
             first_subjects.setdefault(file, own.subject)
     beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
     if beside:
-        text = (
-            f"it does not list {counted(len(beside), 'file')} that its nodes refer to, such as {encode_id(beside[0])}"
-        )
+        text = f"the snapshot does not list {counted(len(beside), 'file')} that its nodes refer to, such as {encode_id(beside[0])}"
         found.add("list", text, own.subject, key)
     (parent,) = listed.parents
     if parent is None or parent == own.parent or not (own.first or own.parent is not None):

@@ -26,6 +26,7 @@ def test_gc(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     dry = json.loads(output_of(["repo", "gc", "sea.repo", "--dry-run", "--json"], capfd))
     assert dry["dry_run"]
     assert dry["condemned"]["snapshots"] == 3
+    assert output_of(["repo", "gc", "sea.repo", "--dry-run"], capfd).startswith("dry run, nothing is changed")
     assert "condemned: 3 snapshots" in output_of(["repo", "gc", "sea.repo"], capfd)
     for path in Path("sea.repo/gc/condemned").iterdir():
         os.utime(path, (0, 0))
