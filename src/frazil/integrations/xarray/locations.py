@@ -36,8 +36,8 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
         named = named_of(expanded(target)) if isinstance(target, str | os.PathLike) else None
         if named is None:
             raise InvalidInputError(
-                "virtual_prefixes are for the location of a repository",
-                hint="open the repository with them: frazil.Repository.open(target, virtual_prefixes=...)",
+                "virtual_prefixes are for a repository, and the location names none",
+                hint="check the location; for an open repository: frazil.Repository.open(target, virtual_prefixes=...)",
             )
         target, path = session_at(named, virtual_prefixes), joined(named.path, path)
     if isinstance(target, Repository):
