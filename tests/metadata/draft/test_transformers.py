@@ -118,3 +118,12 @@ def test_shards_that_no_transformer_makes(change: dict[str, Json]) -> None:
         without_shards([other], grid.chunk_shape)
     with pytest.raises(MetadataError, match="before or behind"):
         without_shards([*chain, Extension("gzip", {"level": 1})], grid.chunk_shape)
+
+
+@pytest.mark.parametrize("inner", [[2], [2, 2, 2], []])
+def test_inner_chunks_of_another_rank(inner: list[Json]) -> None:
+    chain, grid = chain_with_shards(CHAIN, (3, 4), [(2, 2)])
+    other = Extension("sharding_indexed", {**chain[0].configuration, "chunk_shape": inner})
+    with pytest.raises(MetadataError) as caught:
+        without_shards([other], grid.chunk_shape)
+    assert caught.value.path == "codecs[0].configuration.chunk_shape"

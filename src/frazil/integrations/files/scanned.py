@@ -16,10 +16,12 @@ from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.sources.source import TIME_LIMIT
 from frazil.metadata.json_text import Json, NonFinite
+from frazil.metadata.paths import check_name
 from frazil.metadata.types.variable_length import STRINGS
 from frazil.stores.values import Columns
 
-_RANK_LIMIT: Final = 32
+RANK_LIMIT: Final = 32
+_LEVEL_LIMIT: Final = 100
 
 
 class ChunkColumns(Record):
@@ -149,10 +151,20 @@ def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
     return {"name": "bytes", "configuration": {"endian": "little" if dtype == dtype.newbyteorder("<") else "big"}}
 
 
+def check_path(path: str) -> None:
+    """Raises InvalidInputError for a path that no node here can have. The limit of levels is for hostile files: each level is a group, and four bytes of a file
+    can name one."""
+    levels = path.count("/") + 1
+    if levels > _LEVEL_LIMIT:
+        raise InvalidInputError(f"a node is at most {_LEVEL_LIMIT} levels below the root of its file, found {levels}")
+    for name in path.split("/"):
+        check_name(name)
+
+
 def check_shape(shape: Sequence[int]) -> None:
     """Raises InvalidInputError for a shape that no array here can have."""
-    if len(shape) > _RANK_LIMIT:
-        raise InvalidInputError(f"an array has at most {_RANK_LIMIT} dimensions, found {len(shape)}")
+    if len(shape) > RANK_LIMIT:
+        raise InvalidInputError(f"an array has at most {RANK_LIMIT} dimensions, found {len(shape)}")
     if any(extent < 0 for extent in shape):
         raise InvalidInputError(f"no array has the shape {tuple(shape)}")
     if math.prod(shape) >= 2**63:

@@ -117,7 +117,7 @@ def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsha
                 path="codecs",
             )
         members = Members(chain[0].configuration, "codecs[0].configuration")
-        inner = members.integers("chunk_shape", low=1)
+        inner = members.integers("chunk_shape", low=1, length=len(extents))
         if members.string("index_location", "end") != "end" or not _is_plain(members.get("index_codecs")):
             raise MetadataError(
                 "shards of the draft of 2022 have their index at the end, little-endian and without a checksum",

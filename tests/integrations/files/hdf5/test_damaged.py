@@ -181,3 +181,12 @@ def test_a_process_that_cannot_be_started(valid: bytes, tmp_path: Path, monkeypa
     (tmp_path / "file.h5").write_bytes(valid)
     with pytest.raises(StoreError, match="cannot be started"):
         frazil.import_file(tmp_path / "file.h5", MemoryStore())
+
+
+def test_groups_of_a_hundred_levels_are_not_entered(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "deep.h5", "w") as file:
+        file["/".join("a" * 300)] = 1
+        file["/".join("b" * 100)] = 1
+    scanned = scan_file(tmp_path / "deep.h5")
+    assert [array.path for array in scanned.arrays] == ["/".join("b" * 100)]
+    assert [(part.path, part.loses_values) for part in scanned.skipped] == [("/".join("a" * 101), True)]

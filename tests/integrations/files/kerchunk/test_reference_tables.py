@@ -193,13 +193,15 @@ def _change(change: str, place: Path) -> None:
         parquet.write_table(columns.set_column(1, "offset", [["a", "b", "c"]]), table)
     elif change == "negative":
         parquet.write_table(columns.set_column(1, "offset", [[-1, -1, -1]]), table)
+    elif change == "unsigned":
+        parquet.write_table(columns.set_column(1, "offset", [pyarrow.array([2**64 - 1] * 3, pyarrow.uint64())]), table)
     else:
         document = json.loads((place / ".zmetadata").read_text())
         document["record_size"] = {"zero": 0, "text": "3"}[change]
         (place / ".zmetadata").write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("change", ["cut", "column", "rows", "type", "negative", "zero", "text", "longer"])
+@pytest.mark.parametrize("change", ["cut", "column", "rows", "type", "negative", "unsigned", "zero", "text", "longer"])
 def test_damaged_tables_are_format_errors(change: str, tmp_path: Path) -> None:
     place = write(tmp_path)
     _change(change, place)

@@ -135,7 +135,30 @@ def test_hostile_references(changes: dict[str, object], tmp_path: Path) -> None:
         scan_file(file)
 
 
-@pytest.mark.parametrize("key", ["00.0", "\u0660.0", "9" * 5000 + ".0", "0.0.0", "7.7"])
+def test_templates_that_multiply(tmp_path: Path) -> None:
+    """A few bytes insert a template of a million: refused before the memory is taken."""
+    file = write(tmp_path)
+    document = json.loads(file.read_text())
+    document["templates"]["t"] = "x" * 2**20
+    document["refs"]["deep/temp/0.0"] = ["{{t}}" * 2**12, 0, 1]
+    file.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="its templates make URLs of more than"):
+        scan_file(file)
+
+
+@pytest.mark.parametrize("last", [".zgroup", ".zarray"])
+def test_thousands_of_levels(last: str, tmp_path: Path) -> None:
+    """Each level would be a group."""
+    file = write(tmp_path)
+    document = json.loads(file.read_text())
+    document["refs"]["a/" * 20_000 + last] = document["refs"]["deep/" + ("temp/.zarray" if last == ".zarray" else last)]
+    file.write_text(json.dumps(document))
+    with pytest.raises(InvalidInputError, match="100 levels"):
+        frazil.import_file(file, tmp_path / "new.repo")
+    assert not (tmp_path / "new.repo").exists()
+
+
+@pytest.mark.parametrize("key", ["00.0", "\u0660.0", "/" * 10**6 + "0.0", "9" * 5000 + ".0", "0.0.0", "7.7"])
 def test_keys_that_no_chunk_has_are_left_out(key: str, tmp_path: Path) -> None:
     file = write(tmp_path)
     document = json.loads(file.read_text())

@@ -241,6 +241,15 @@ def test_a_compressed_member_with_other_chunks(order: str, chunks: tuple[int, ..
     np.testing.assert_array_equal(frazil.open_array(store, path="a")[...], values)
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_name_of_thousands_of_levels(compression: int, tmp_path: Path) -> None:
+    """Each level would be a group: four bytes of a file must not make one each."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression) as made:
+        made.writestr("a/" * 20_000 + "b.npy", npy(described("(16,)")))
+    with pytest.raises(InvalidInputError, match="100 levels"):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_members_of_one_name(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as made:

@@ -39,6 +39,7 @@ from frazil.integrations.files.scanned import (
     Skipped,
     as_attribute,
     bytes_codec,
+    check_path,
     check_shape,
     element_nbytes,
     no_chunks,
@@ -179,6 +180,7 @@ class _Scan:
         if not isinstance(link, self.h5py.HardLink):
             raise InvalidInputError("it is a link to another file, or to nothing, and links are not followed")
         check_name(name)
+        check_path(path)
         node = group[name]
         if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
             self.skipped.append(Skipped(path, None, "it is a named data type", loses_values=False))

@@ -18,7 +18,7 @@ from frazil.base.optional_package import load_package
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
-from frazil.integrations.files.sources.source import Source, open_file, unreadable
+from frazil.integrations.files.sources.source import Source, open_file, state_of, unreadable
 
 _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table
@@ -95,7 +95,8 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     parquet = load_pyarrow()
     try:
         with open_file(source) as file:
-            content = file.read(_MOST_BYTES + 1)
+            # as much as there is: read(n) takes n bytes of memory first
+            content = file.read(min(state_of(file).size, _MOST_BYTES) + 1)
     except NotFoundError:
         return None
     except OSError as error:
@@ -136,6 +137,8 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     for name, kinds in _COLUMNS.items():
         if not all(isinstance(value, kinds) or (value is None and name in ("path", "raw")) for value in table[name]):
             raise FormatError(f"the column {name!r} has values that references cannot have", key=source.name)
+    if max([0, *offsets, *sizes]) >= 2**63:
+        raise FormatError("a row has an offset or a size of 2**63 or more", key=source.name)
     return table
 
 

@@ -23,18 +23,24 @@ from frazil.integrations.files.kerchunk.reference_tables import (
     read_tables,
     record_size,
 )
-from frazil.integrations.files.scanned import ChunkColumns, ScannedArray, ScannedFile, Skipped
+from frazil.integrations.files.scanned import (
+    RANK_LIMIT,
+    ChunkColumns,
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    check_path,
+)
 from frazil.integrations.files.sources.source import Source, state_of
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
-from frazil.metadata.paths import check_name
 from frazil.metadata.v2.documents import ARRAY, ATTRIBUTES, GROUP, parse_node, read_document
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE
 from frazil.repository.virtual.prefixes import Prefixes
 
 JSON: Final = b"{"
 
-_MOST: Final = 2**30  # bytes of a file of references
+_MOST: Final = 2**30  # bytes of a file of references, and of the texts that its templates insert
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 Chunks = Callable[[str, ArrayMetadata], ChunkReferences]  # the chunks of the array at a path
@@ -82,6 +88,8 @@ def scan_references(file: BinaryIO, source: Source, prefixes: Prefixes | None = 
     for key in sorted(references):
         path, _, last = key.rpartition("/")
         if last == GROUP:
+            if path:
+                check_path(path)
             groups[path] = _attributes(references, path, name)
         elif last == ARRAY:
             try:
@@ -113,11 +121,20 @@ def _references(document: object, name: str) -> dict[str, object]:
         )
 
     texts = {str(key): str(value) for key, value in templates.items()}
+    left = _MOST
+
+    def text_of(match: re.Match[str]) -> str:
+        nonlocal left
+        text = texts.get(match[1], match[0])
+        left -= len(text)
+        if left < 0:  # ten bytes of a file may name a template of a million
+            raise FormatError(f"its templates make URLs of more than {_MOST} characters", key=name)
+        return text
 
     def replaced(key: str, value: object) -> object:
         if not isinstance(value, list) or not value or not isinstance(value[0], str):
             return value
-        url = _TEMPLATE.sub(lambda match: texts.get(match[1], match[0]), value[0])
+        url = _TEMPLATE.sub(text_of, value[0])
         if "{{" in url and "version" in document:
             raise FormatError(
                 f"the template in the URL of {key} is not replaced: {shown(url)}",
@@ -134,7 +151,9 @@ def _by_array(references: Mapping[str, object], paths: Collection[str]) -> dict[
     found: dict[str, dict[str, object]] = {path: {} for path in paths}
     for key, value in references.items():
         end = key.rfind("/")
-        while end >= 0:
+        for _ in range(RANK_LIMIT):  # a chunk is at most so many names below its array; a hostile key has a million
+            if end < 0:
+                break
             if key[:end] in found:
                 found[key[:end]][key[end + 1 :]] = value
                 break
@@ -162,8 +181,7 @@ def _scanned(
     path: str, references: Mapping[str, object], chunks: Chunks, name: str, skipped: list[Skipped]
 ) -> ScannedArray:
     """Raises InvalidInputError for metadata that cannot be an array here."""
-    for part in path.split("/"):
-        check_name(part)
+    check_path(path)
     key = f"{path}/{ARRAY}"
     array = parse_node(_document(references, key, name), _attributes(references, path, name), DEFAULT_REGISTRY, key)
     assert isinstance(array, ArrayMetadata)

@@ -33,6 +33,7 @@ from frazil.integrations.files.scanned import (
     ScannedFile,
     Skipped,
     bytes_codec,
+    check_path,
     check_shape,
     no_chunks,
 )
@@ -86,6 +87,7 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
     state = state_of(file)
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
+    paths: set[str] = set()
     try:
         with zipfile.ZipFile(file) as members:
             for member in members.infolist():
@@ -93,10 +95,11 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
                 if path == member.filename:
                     skipped.append(Skipped(path, None, "it is not an array of NumPy", loses_values=False))
                     continue
-                if member.header_offset < 0 or any(array.path == path for array in arrays):
+                if member.header_offset < 0 or path in paths:
                     raise zipfile.BadZipFile(f"its directory is wrong at {member.filename!r}")
                 found, skipped_part = _member(file, member, state.size, path, name)
                 arrays += found
+                paths.update(array.path for array in found)
                 skipped += skipped_part
     except FrazilError:
         raise
@@ -158,8 +161,7 @@ def _member(
         begin = data_offset(file, member, name)
         return _scanned(file, min(size, begin + member.file_size), path, begin, name)
     try:
-        for part in path.split("/"):
-            check_name(part)
+        check_path(path)
         header = read_header(Member(file, member, name), name)
         check_dtype(header.dtype)
         check_shape(header.shape)
@@ -192,8 +194,7 @@ def _scanned(
     file.seek(at)
     header = read_header(file, name)
     try:
-        for part in path.split("/"):
-            check_name(part)
+        check_path(path)
         array = scan_run(file, size, path, header.dtype, header.shape, at + header.begin, fortran=header.fortran)
     except InvalidInputError as error:
         return (), (Skipped(path, None, error.message),)
