@@ -320,3 +320,11 @@ def test_a_process_that_ends_after_a_listing_is_not_aborted(kind: str) -> None:
     """As it was where the client's thread, which had brought the list, was still waking the loop."""
     done = subprocess.run([sys.executable, "-c", LAST, kind], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_a_key_of_many_levels_beside_an_empty_object() -> None:
+    """Of a hostile server: such keys took memory by the square of their length."""
+    deep = "a/" * 200_000
+    rows = listed([("in/here/a", 0), (f"in/here/{deep}b", 5), ("in/here/e", 0)])
+    with answering(lambda _: rows) as url:
+        assert list(store_at(url).list()) == [f"{deep}b", "e"]

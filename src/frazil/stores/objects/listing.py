@@ -5,6 +5,7 @@ requested without a client prefix, and it is removed here."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -77,7 +78,8 @@ class _Listing:
             self._rest, self._continued = rows[limit:], True
         empty = {key for key, meta in rows if meta["size"] == 0}
         if empty:
-            empty &= {key[:end] for key, _ in rows for end in _slashes(key)}
+            keys = [key for key, _ in rows]  # ascending
+            empty = {key for key in empty if _has_below(keys, f"{key}/")}
         found = [row for row in rows[:limit] if row[0] not in empty] if empty else rows[:limit]
         page = Page([key for key, _ in found], end)
         return _with_details(page, [meta for _, meta in found], self._clients.kind) if details else page
@@ -214,11 +216,10 @@ def _below(page: Iterable[ObjectMeta], root: str, prefix: str) -> Iterator[Row]:
             yield path[len(root) :], meta
 
 
-def _slashes(key: str) -> Iterator[int]:
-    end = key.find("/")
-    while end >= 0:
-        yield end
-        end = key.find("/", end + 1)
+def _has_below(keys: Sequence[str], prefix: str) -> bool:
+    """Whether one of the ascending keys begins with a prefix."""
+    at = bisect_left(keys, prefix)
+    return at < len(keys) and keys[at].startswith(prefix)
 
 
 def _is_ascending(keys: Sequence[str]) -> bool:
