@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import struct
 import subprocess
 import sys
 import threading
@@ -287,3 +288,42 @@ def test_jpeg_in_a_fresh_process(tmp_path: Path) -> None:
     array = frazil.open_array(tmp_path / "a.zarr/a")
     assert np.array_equal(array[...], tifffile.imread(tmp_path / "a.tif"))
     assert array.attrs["photometric"] == "rgb"  # in the file it is ycbcr
+
+
+OME = """<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><StructuredAnnotations><XMLAnnotation ID="A"
+Namespace="openmicroscopy.org/omero/dimension/modulo"><Value><Modulo><ModuloAlongZ Start="0" End="{end}"/></Modulo></Value></XMLAnnotation>
+</StructuredAnnotations><Image ID="I"><Pixels DimensionOrder="XYZTC" Type="uint8" SizeX="{x}" SizeY="16" SizeZ="{z}" SizeT="1" SizeC="1">
+<TiffData IFD="0" PlaneCount="{count}"/></Pixels></Image></OME>"""
+SOUND: dict[str, object] = {"x": 16, "z": 1, "count": 1, "end": 0}
+
+
+@pytest.mark.parametrize("change", [{"z": 10**12}, {"x": 10**12}, {"count": 10**12}, {"end": 1e12}, {"z": "9" * 4000}])
+def test_planes_that_no_file_has(change: dict[str, object], tmp_path: Path) -> None:
+    """tifffile would list them all."""
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((16, 16), "u1"), description=OME.format(**SOUND), metadata=None)
+    scan_file(tmp_path / "a.tif")
+    tifffile.imwrite(
+        tmp_path / "a.tif", np.zeros((16, 16), "u1"), description=OME.format(**{**SOUND, **change}), metadata=None
+    )
+    with pytest.raises(FormatError, match="planes, and the file has"):
+        scan_file(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("byteorder", ["<", ">"])
+@pytest.mark.parametrize("count", [1, 3, 150])
+def test_pages_in_a_circle(count: int, byteorder: str, big: bool, tmp_path: Path) -> None:
+    """tifffile would follow them for ever."""
+    with tifffile.TiffWriter(tmp_path / "a.tif", byteorder=byteorder, bigtiff=big) as made:
+        for number in range(count):
+            made.write(np.full((16 + number % 2, 16), 1, "u1"), metadata=None, contiguous=False)
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        first, last = tiff.pages[0].offset, tiff.pages[count - 1].offset
+        tags = len(tiff.pages[count - 1].tags)
+    assert frazil.import_file(tmp_path / "a.tif", MemoryStore()).arrays
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    link = last + (8 + 20 * tags if big else 2 + 12 * tags)
+    struct.pack_into(byteorder + ("Q" if big else "I"), content, link, first)
+    (tmp_path / "a.tif").write_bytes(content)
+    with pytest.raises(FormatError, match="circle"):
+        scan_file(tmp_path / "a.tif")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import product
 from types import ModuleType
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from frazil.integrations.files.scanned import (
 )
 from frazil.integrations.files.sources.source import Source, open_file, state_of
 from frazil.integrations.files.tiff.messages import tiff_messages
+from frazil.integrations.files.tiff.ome import declared_planes
 from frazil.metadata.json_text import Json
 
 TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -67,6 +68,8 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
         try:
             # a file must not choose which other files are opened, as OME-XML could
             with tifffile.TiffFile(file, _multifile=False) as tiff:
+                _check_circle(file, tiff, state.size, name)
+                _check_planes(tiff, state.size, name)
                 levels = [
                     (i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)
                 ]
@@ -84,6 +87,29 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
         if not levels:
             raise FormatError(messages.explained("the TIFF file is damaged: it has no page that can be read"), key=name)
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
+
+
+def _check_circle(file: BinaryIO, tiff: Any, size: int, name: str) -> None:
+    """Raises FormatError if the pages of a file of `size` bytes form a circle: tifffile would follow it without an end."""
+    form, offset = tiff.tiff, int(tiff.pages.first.offset)
+    order: Literal["little", "big"] = "little" if tiff.byteorder == "<" else "big"
+    found: set[int] = set()
+    while 0 < offset < size:
+        if offset in found:
+            raise FormatError(f"the TIFF file is damaged: its pages form a circle, at byte {offset}", key=name)
+        found.add(offset)
+        file.seek(offset)
+        tags = int.from_bytes(file.read(form.tagnosize), order)
+        file.seek(offset + form.tagnosize + tags * form.tagsize)
+        offset = int.from_bytes(file.read(form.offsetsize), order)
+
+
+def _check_planes(tiff: Any, size: int, name: str) -> None:
+    """Raises FormatError for OME-XML that declares more planes than a file of `size` bytes can have."""
+    text = tiff.ome_metadata
+    planes = declared_planes(text, int(tiff.pages.first.size)) if text else 0
+    if planes > size:
+        raise FormatError(f"its OME-XML declares {planes} planes, and the file has {size} bytes", key=name)
 
 
 def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, size: int) -> ScannedArray:
