@@ -46,7 +46,7 @@ mod _kernel {
         files::descriptor::Descriptor,
         files::file_copies::{NewFile, copy_files},
         files::listing::list_folder,
-        files::publish::{erase_files, publish_files},
+        files::publish::{await_lock, erase_files, publish_files},
         files::unlink::unlink_files,
         json_text::indent_json,
         memory::populate,

@@ -213,6 +213,9 @@ def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None],
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it did not exist, which is success with
     expect None). The lock file is removed too; folders stay."""
 
+def await_lock(root: int, name: str) -> None:
+    """Waits while another writer has the lock of the named file. Ctrl-C takes effect. No error for files that cannot be opened."""
+
 # --- chunks ---------------------------------------------------------------------------------------------------------------------------
 
 def decode_chunks(

@@ -57,6 +57,15 @@ impl<'f> Lock<'f> {
         }
     }
 
+    /// Waits while another writer has the lock of `key`, without taking it over. INTR: the call has ended.
+    pub fn wait_free(folder: BorrowedFd<'_>, key: &str, threads: &Threads) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = retry(|| rustix::fs::openat(folder, [key, SUFFIX].concat(), flags, Mode::empty()))?;
+        wait_for(file.as_fd(), threads)?;
+        unlock(file.as_fd());
+        Ok(())
+    }
+
     /// Whether a writer has the lock of `key`, or was killed with it.
     pub fn is_there(folder: BorrowedFd<'_>, key: &str) -> Result<bool> {
         match retry(|| rustix::fs::statat(folder, [key, SUFFIX].concat(), AtFlags::SYMLINK_NOFOLLOW)) {

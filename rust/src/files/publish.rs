@@ -22,7 +22,7 @@ use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
 use crate::files::write_pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
-use crate::threads::Threads;
+use crate::threads::{Threads, on_threads};
 
 /// Values of so many bytes on average are written by several threads, one value by each at a time; smaller ones in runs.
 const LARGE: i64 = 256 << 10;
@@ -339,6 +339,16 @@ pub fn erase_files(
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
     for_names(py, 1, result.rows(), |number, state, threads| {
         erase_one(&batch, number, state, threads).unwrap_or_else(|error| refused(&error))
+    })
+}
+
+/// Returns when no other writer has the lock of `name`; at once if it cannot be opened. Python's signal handlers may end the wait.
+#[pyfunction]
+pub fn await_lock(py: Python<'_>, root: i32, name: String) -> PyResult<()> {
+    let names = [name];
+    let batch = Batch::new(root, &names, vec![Expect::Any], false)?;
+    on_threads(py, usize::MAX, 1, |threads| {
+        let _ = ThreadState::default().within(&batch, &names[0], false, |folder, base, _| Ok(Lock::wait_free(folder, base, threads)?));
     })
 }
 

@@ -15,7 +15,7 @@ from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.handle import Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
-from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
+from frazil.array.hierarchy.stored_document import StoredDocument, change_to_its_end, check_in_place, followed
 from frazil.array.interface.indexer import Indexer, Several, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.single_chunk import read_single, write_single
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from frazil.array.io import chunk_count, read, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
-    from frazil.base import threads
     from frazil.indexing import BoxPlan, PointPlan
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
@@ -65,7 +64,6 @@ else:
     _info = LateModule("frazil.array.info")
     rectilinear = LateModule("frazil.array.shape.rectilinear")
     resize = LateModule("frazil.array.shape.resize")
-    threads = LateModule("frazil.base.threads")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -410,8 +408,7 @@ class Array(ZarrArray):
         is_plain = self._location.nodes is None
         try:
             with self._access.storage.whole_change():
-                # an interrupt while the document is written would leave open whether the array has grown
-                threads.to_its_end(grow) if is_plain else grow()
+                change_to_its_end(self._location, grow)
                 self._write_rows(new, axis, shapes[0][axis], shapes[1])
         except BaseException:
             if is_plain and len(shapes) > 1:

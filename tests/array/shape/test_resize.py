@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores.local_disks import has_open, locked
 from tests.strategies import Layout, create, layouts, same, values
 
 import frazil
@@ -266,6 +272,35 @@ def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: i
     assert found[...].tolist() == [*range(10)] == array[...].tolist()
     array.append([8])
     assert found.refresh()[...].tolist() == [*range(10), 8]
+
+
+WAIT = """
+import signal, sys
+import frazil
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run with the signal ignored
+array = frazil.open_array(sys.argv[1], "r+")
+try:
+    array.append([7] * 3)
+except KeyboardInterrupt:
+    print("interrupted", array.shape)
+"""
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_append_that_waits_for_the_document_ends_with_the_first_interrupt(zarr_format: int, tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", data=np.arange(10), chunks=(4,), zarr_format=zarr_format)
+    lock = tmp_path / "a" / ("zarr.json.__lock" if zarr_format == 3 else ".zarray.__lock")
+    command = [sys.executable, "-c", WAIT, str(tmp_path / "a")]
+    with locked(lock), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        while child.poll() is None and not has_open(child.pid, lock):
+            os.sched_yield()
+        child.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(20)
+        child.kill()
+        assert child.communicate()[0] == "interrupted (10,)\n"
+    assert array.append([8]) == (11,)
+    assert frazil.open_array(tmp_path / "a")[...].tolist() == [*range(10), 8]
 
 
 @pytest.mark.parametrize("dtype", ["i4", "string"])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from frazil import _kernel
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.base.late import LateModule
 from frazil.base.record import Record
@@ -21,10 +22,12 @@ from frazil.stores.values import WHOLE, Version
 if TYPE_CHECKING:
     import threading
 
+    from frazil.base import threads
     from frazil.indexing import BoxSelection, PointSelection
     from frazil.stores.array_storage.chunk_storage import ChunkStorage
 else:
     threading = LateModule("threading")
+    threads = LateModule("frazil.base.threads")
 
 
 # members that never change in an array
@@ -78,6 +81,17 @@ def check_in_place(
     if followed(location, chunks) is not location:
         raise ConflictError("the array was moved in the meantime", path=location.path or "/", hint="try again")
     return found
+
+
+def change_to_its_end(location: NodeLocation, change: Callable[[], None]) -> None:
+    """Calls `change`, which changes the lengths of a stored array. No interrupt stops it, which would leave open whether they have changed. But the wait for
+    another process that has the lock of the document is done before, where an interrupt ends it."""
+    if location.nodes is not None:  # a session, which knows it
+        change()
+        return
+    if (root := location.store.kernel_root()) is not None:
+        _kernel.await_lock(root.fd, location.layout.document_key(location.path, ArrayMetadata))
+    threads.to_its_end(change)
 
 
 class StoredDocument:

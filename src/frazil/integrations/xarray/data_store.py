@@ -17,8 +17,8 @@ from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.array.hierarchy.stored_document import change_to_its_end
 from frazil.base.record import Record
-from frazil.base.threads import to_its_end
 from frazil.errors import (
     ConflictError,
     FrazilError,
@@ -211,7 +211,7 @@ class FrazilDataStore(AbstractDataStore):
                 self._grown.append(grown)
 
         try:
-            to_its_end(grow) if grown.base is None else grow()
+            change_to_its_end(array._location, grow)
         except ConflictError:
             self._grown = [other for other in self._grown if other is not grown]
             raise
