@@ -171,7 +171,7 @@ def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.Monkey
     before = threading.active_count()
     threads = Threads(3, "test")
     threads.map(int, range(9))
-    monkeypatch.setattr(threading.Thread, "join", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(threading.Thread, "join", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         threads.__exit__(None, None, None)
     monkeypatch.undo()
@@ -194,9 +194,17 @@ def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypa
     def interrupted(method: Callable[..., None], *arguments: object, **named: object) -> None:
         for number in interrupts:
             signal.raise_signal(number)
-        gate.set()
+        if place == "end":
+            gate.set()
         method(*arguments, **named)
 
+    def end(threads: Threads, *, cancel: bool) -> None:
+        cancelled(threads, cancel=cancel)
+        if cancel:
+            gate.set()
+
+    cancelled = Threads._end
+    monkeypatch.setattr(Threads, "_end", end)
     kind, name = (Threads, "_end") if place == "end" else (threading.Thread, "join")
     method = getattr(kind, name)
     monkeypatch.setattr(kind, name, lambda *arguments, **named: interrupted(method, *arguments, **named))
@@ -208,6 +216,40 @@ def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypa
     if place == "join":
         assert done == [0]
     assert [one.cancel() for one in pending] == [False] * 5, "nothing is left"
+
+
+def test_work_that_has_begun_is_waited_for_after_an_interrupt_of_the_wait() -> None:
+    """Up to Python 3.12 a second Thread.join returns at once."""
+    here, order = threading.get_ident(), list[str]()
+    interrupted, left = threading.Event(), threading.Event()
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(here)
+        while frame is not None and frame.f_code is not threading.Thread.join.__code__:
+            frame = frame.f_back
+        return frame is not None
+
+    def work() -> None:
+        while not waits():
+            os.sched_yield()
+        signal.pthread_kill(here, signal.SIGINT)
+        interrupted.wait(60)
+        left.wait(0.3)  # the caller leaves only if it does not wait
+        order.append("done")
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), Threads(1, "test") as threads:
+            threads.submit(work)
+        order.append("left")
+        left.set()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert order == ["done", "left"]
 
 
 def test_interrupts_while_threads_are_ended_leave_none() -> None:

@@ -155,7 +155,19 @@ class Threads:
 
     def _join(self) -> None:
         for thread in self._ended:
-            thread.join()
+            join(thread)
+
+
+def join(thread: Thread) -> None:
+    """Waits until a thread has ended. An interrupt is raised within a tenth of a second: one within Thread.join, or is_alive, makes Python up to 3.12 take the
+    thread for ended, and the caller waits again to find out when it is."""
+
+    def ends() -> bool:
+        thread.join(_PATIENCE)
+        return not thread.is_alive()
+
+    while not to_its_end(ends):
+        pass
 
 
 def wait_for_change(condition: Condition) -> None:

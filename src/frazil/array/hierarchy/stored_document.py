@@ -210,4 +210,4 @@ class Confirmation:
     def end(self) -> None:
         """Awaits the request, without its error."""
         if self._thread is not None:
-            self._thread.join()
+            threads.join(self._thread)

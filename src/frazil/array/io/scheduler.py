@@ -180,11 +180,11 @@ class _Run:
             threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
             for thread in others:
-                thread.join()
+                threads.join(thread)
         except BaseException:  # an interrupt
             self._end()
             for thread in others:
-                thread.join()
+                threads.join(thread)
             raise
         finally:
             self._waiting.clear()  # ends their iterators
