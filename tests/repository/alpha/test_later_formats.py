@@ -30,7 +30,7 @@ def test_later_formats_are_refused_by_name(key: str) -> None:
     assert not exists(files)
     with pytest.raises(FormatError, match=f"Icechunk repository of {name}, which Frazil does not read yet"):
         open_tip(files, "main")
-    for opens in (frazil.open, frazil.open_group, frazil.open_array, frazil.Repository.open):
+    for opens in (frazil.open, frazil.open_group, frazil.open_array, frazil.Repository.open, frazil.convert):
         with pytest.raises(FormatError, match=f"Icechunk repository of {name}, which"):
             opens(files.store)
     with pytest.raises(FormatError, match=f"Icechunk repository of {name}, which"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from frazil.api.destinations import check_destination
+from frazil.api.repository_arguments import later_format
 from frazil.array.arguments import check_flag, check_surroundings, checked_progress
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation, missing
@@ -121,7 +122,7 @@ def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarc
     """The hierarchy at a prefix, with all its nodes; for an unreadable document the error. Raises NotFoundError."""
     location, node = locate(NodeLocation(store, root[:-1], registry), "")
     if node is None:
-        raise missing(location)
+        raise later_format(store, root) or missing(location)
     hierarchy = Hierarchy(root, location.layout)
     nodes: dict[str, Metadata | FrazilError] = {"": node}
     if isinstance(node, GroupMetadata):
