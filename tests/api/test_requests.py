@@ -138,6 +138,15 @@ def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
     assert requests_of(store) == ["fetch chunks"]
 
 
+def test_a_new_group_is_created_without_a_search_for_what_is_there_instead() -> None:
+    opened, grouped = CountingStore(MemoryStore()), CountingStore(MemoryStore())
+    frazil.open(opened, "a", path="g/h", attributes={"n": 1})
+    frazil.open_group(grouped, "a", path="g/h", attributes={"n": 1})
+    found = requests_of(opened)
+    assert found[-len(grouped.requests) :] == requests_of(grouped)
+    assert len(found) <= 6 + 31, "after one look whether an array is there"
+
+
 def test_an_inner_chunk_of_a_small_shard_is_one_request() -> None:
     """The whole shard is fetched: its index and its inner chunks are one request."""
     store = CountingStore(MemoryStore())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from frazil.array.arguments import DEFAULT_FILL
@@ -13,7 +13,7 @@ from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
-from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError, NotFoundError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
@@ -337,49 +337,43 @@ def open_node(
     location = given_location(location, store, storage_options)
     requested_mode, mode = mode, modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
+    surroundings = {
+        "path": path,
+        "zarr_format": zarr_format,
+        "storage_transformers": storage_transformers,
+        "cache": cache,
+        "cache_limit": cache_limit,
+        "inner_order": inner_order,
+        "shard_writes": shard_writes,
+        "registry": registry,
+        "runtime": runtime,
+    }
     if mode not in ("r", "r+"):
-        surroundings = {
-            "path": path,
-            "zarr_format": zarr_format,
-            "storage_transformers": storage_transformers,
-            "cache": cache,
-            "cache_limit": cache_limit,
-            "inner_order": inner_order,
-            "shard_writes": shard_writes,
-            "registry": registry,
-            "runtime": runtime,
-        }
-        return _open_or_create(location, requested_mode, surroundings, arguments)
-    _refuse_arguments(arguments, mode)
+        if "shape" in arguments or "data" in arguments:
+            return open_array(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
+        _check_group_arguments(arguments)
+        if mode != "a":
+            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
+    else:
+        _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
     node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
+        if mode == "a":
+            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
         raise node_locations.nothing_at(node_location)
+    modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):
         node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
     return as_node(node_location, node)
 
 
-def _open_or_create(
-    location: Location, mode: Mode | None, surroundings: Mapping[str, object], arguments: Mapping[str, object]
-) -> Array | Group:
-    """open_node in the modes that create. mode: None if it was left out."""
-    if "shape" in arguments or "data" in arguments:
-        return open_array(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+def _check_group_arguments(arguments: Iterable[str]) -> None:
     for name in arguments:
         if name not in ("attributes", "entry_point", "read_only"):
             raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
-    if mode in (None, "a"):
-        try:
-            found = open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
-        except NotFoundError:  # open_group also raises it, for a node of Zarr v2
-            pass
-        else:
-            modes.refuse_lost(modes.lost_argument(mode, arguments), found.path)
-            return found
-    return open_group(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
 
 
 def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
