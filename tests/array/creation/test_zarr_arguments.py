@@ -88,6 +88,14 @@ def test_an_entry_of_blosc_may_leave_typesize_to_the_data_type() -> None:
     entry = {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 2, "shuffle": "shuffle"}}
     for arguments in ({"compressors": entry}, {"codecs": [entry]}):
         assert new_array(**arguments).compressors == (Blosc("lz4", 2, "shuffle", 4),)
+    index_codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+    sharding: dict[str, object] = {"name": "sharding_indexed"}
+    sharding["configuration"] = {
+        "chunk_shape": [1, 2],
+        "codecs": [{"name": "bytes"}, entry],
+        "index_codecs": index_codecs,
+    }
+    assert new_array(dtype="u1", codecs=[sharding]).compressors == (Blosc("lz4", 2, "shuffle", 1),)
     text = frazil.create_array({}, shape=(2,), dtype=str, compressors=entry)
     text[:] = ["a", "b"]
     assert text[1] == "b"

@@ -290,10 +290,19 @@ def _converted(registry: Registry, codec: object, path: str, itemsize: int) -> o
         given = json_object(document.get("configuration"), path)
         given = {name: value for name, value in given.items() if name not in chosen}
         return Blosc(**given)  # type: ignore[arg-type] # checked there
-    members = document.get("configuration")
-    if document.get("name") == "blosc" and isinstance(members, Mapping) and "typesize" not in members:
-        document = {**document, "configuration": {**members, "typesize": max(itemsize, 1)}}
-    return as_json(_lists(document), path)
+    return as_json(_lists(_with_typesize(document, itemsize)), path)
+
+
+def _with_typesize(entry: object, itemsize: int) -> object:
+    """The entry of a codec. One of blosc gets a missing typesize, also within sharding."""
+    members = entry.get("configuration") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(members, Mapping):
+        return entry
+    if entry.get("name") == "blosc":
+        members = {"typesize": max(itemsize, 1), **members}
+    elif entry.get("name") == "sharding_indexed" and isinstance(inner := members.get("codecs"), list | tuple):
+        members = {**members, "codecs": [_with_typesize(codec, itemsize) for codec in inner]}
+    return {**entry, "configuration": members}
 
 
 def _document(codec: object) -> Mapping[str, object] | None:
