@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,10 +11,11 @@ from typing import Any
 
 import pytest
 from tests.repository.archived_repositories import created, empty_files, info, snapshot
+from tests.stores.local_disks import run_processes
 
 import frazil
 import frazil.storage
-from frazil.errors import AlreadyExistsError, FormatError, FrazilError, NotFoundError
+from frazil.errors import AccessError, AlreadyExistsError, FormatError, FrazilError, NotFoundError
 from frazil.repository.alpha.branches import create_repository, exists, later_format, open_tip
 
 MARKS = {
@@ -94,6 +97,28 @@ def test_a_group_creates_no_node_at_a_repository(key: str, tmp_path: Path) -> No
         with pytest.raises(AlreadyExistsError, match="repository"):
             create("sea")
     assert not (tmp_path / "sea" / "zarr.json").exists()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="needs another user")
+def test_a_file_of_others_above_hinders_no_new_node(tmp_path: Path) -> None:
+    """A file named "repo" in /tmp, which only its owner can read."""
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is in a folder of this user alone
+        folder = Path(name)
+        (folder / "mine").mkdir()
+        (folder / "repo").write_bytes(MARKS["repo"][0])
+        for path, mode in ((folder, 0o755), (folder / "mine", 0o777), (folder / "repo", 0o600)):
+            path.chmod(mode)
+
+        def as_nobody() -> None:
+            os.setuid(65534)
+            frazil.create_array(folder / "mine/a", shape=(4,), dtype="i4")[:] = 1
+            with pytest.raises(AccessError):
+                frazil.create_group(folder, overwrite=True)
+
+        for _ in range(2):  # imports all modules, which others may not read
+            frazil.create_array(tmp_path / "a", shape=(4,), dtype="i4", overwrite=True)[:] = 1
+        run_processes([as_nobody])
+        assert (folder / "repo").exists()
 
 
 def test_a_location_without_a_repository() -> None:

@@ -4,11 +4,12 @@ repository than the mark of its format. api/destinations.py guards all destinati
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from frazil.base.late import LateModule
 from frazil.base.record import Record
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AccessError, AlreadyExistsError, InvalidInputError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
@@ -98,8 +99,9 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
 def _outer_folder(location: str) -> Outer | None:
     folder = os.path.dirname(location)
     while True:
-        if _may_be_repository(folder) and is_repository(LocalStore(folder), ""):
-            return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
+        with suppress(AccessError):  # a file of another user, as /tmp/repo: no harm is done beside it
+            if _may_be_repository(folder) and is_repository(LocalStore(folder), ""):
+                return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
         above = os.path.dirname(folder)
         if above == folder:
             return None
