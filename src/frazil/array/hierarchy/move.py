@@ -23,7 +23,7 @@ from frazil.array.hierarchy.nodes import (
     node_exists,
     put_expect,
 )
-from frazil.errors import ConflictError, InvalidInputError, NotFoundError
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.stores.values import Changed, pieces_of
 
@@ -36,8 +36,12 @@ def move_node(location: NodeLocation, to: str) -> None:
     if location.nodes is not None:
         location.nodes.move(location.path, to)
         return
-    for capability in ("writable", "listable", "erasable"):
-        location.store.require(capability)
+    try:
+        for capability in ("writable", "listable", "erasable"):
+            location.store.require(capability)
+    except StoreError as error:
+        error.hint = "nodes of this store cannot be renamed: copy them elsewhere under the new names"
+        raise
     above = _check_paths(location, to)
     names = _new_names(location, to)
     documents = _own_documents(location)
