@@ -38,8 +38,12 @@ impl Fault {
         Fault { code, text: text.into() }
     }
 
+    /// On network file systems another machine may replace or remove an open file (ESTALE): that is no failure, but another version.
     #[cold]
     pub fn io(error: Errno) -> Fault {
+        if error == Errno::STALE {
+            return Fault::new(Code::Stale, "another machine has replaced or removed the open file");
+        }
         let number = error.raw_os_error();
         Fault::new(Code::Io, format!("{number} {}", std::io::Error::from_raw_os_error(number)))
     }

@@ -14,6 +14,7 @@ use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::failures::{Code, Fault, MISSING, Outcome};
 use crate::files::beneath::{open_beneath, retry};
 use crate::files::descriptor::borrowed;
+use crate::files::folders::TRIES;
 
 /// Distinguishes the states of a file: inode, size, time of change in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,8 +252,19 @@ pub fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResu
     values.into_iter().map(as_object).collect()
 }
 
-/// The whole file, up to its end at the time of reading.
+/// The whole file, up to its end at the time of reading; again if another machine replaces it meanwhile, on a network file system.
 fn read_file(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match read_once(root, name) {
+            Err(Errno::STALE) if tries < TRIES => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn read_once(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
     let opened = Opened::open(root, name)?;
     let mut bytes = Vec::new();
     let size = usize::try_from(opened.version.size).map_err(|_| Errno::NOMEM)?;

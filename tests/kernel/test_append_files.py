@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from frazil import _kernel
+from tests.stores.local_disks import mounted
 from tests.torn_shards import journal_of
 
 OLD = bytes(range(100))
@@ -232,3 +234,19 @@ def test_a_failure_changes_nothing(shard: Path) -> None:
         signal.signal(signal.SIGXFSZ, handler)
     assert shard.read_bytes() == OLD
     assert [path.name for path in shard.parent.iterdir()] == ["shard"]
+
+
+def test_a_disk_that_keeps_whole_seconds(tmp_path: Path) -> None:
+    """Two writers that have read the same file: the second must read it again, also within the same second."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("mkfs.ext4 is not installed")
+    image = tmp_path / "image"
+    image.write_bytes(bytes(4 << 20))
+    subprocess.run(["mkfs.ext4", "-q", "-I", "128", image], check=True, capture_output=True)  # small inodes have no ns
+    with mounted(tmp_path / "disk", "-o", "loop", str(image)) as path:
+        shard = path / "shard"
+        shard.write_bytes(OLD)
+        for _ in range(3):
+            seen = version(shard)
+            assert change(path, [(10, b"x")], journal=False, expect=seen)[0] == 0
+            assert change(path, [(10, b"y")], journal=False, expect=seen)[0] == -1

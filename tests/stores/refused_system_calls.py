@@ -24,6 +24,10 @@ _NUMBERS: Final[dict[str, dict[str, int]]] = {
         "renameat2": 316,
         "fsync": 74,
         "sync_file_range": 277,
+        "pread64": 17,
+        "utimensat": 280,
+        "openat2": 437,
+        "fcntl": 72,
     },
     "aarch64": {
         "close": 57,
@@ -33,6 +37,10 @@ _NUMBERS: Final[dict[str, dict[str, int]]] = {
         "renameat2": 276,
         "fsync": 82,
         "sync_file_range": 84,
+        "pread64": 67,
+        "utimensat": 88,
+        "openat2": 437,
+        "fcntl": 25,
     },
 }
 _ANY: Final = 0xFFFFFFFF
@@ -48,6 +56,10 @@ LACKS: Final[dict[str, tuple[str, int, int, int]]] = {
     "syncing": ("fsync", 0, _ANY, errno.EIO),
     "quota": ("close", 0, _ANY, errno.EDQUOT),  # as a network disk reports it
     "writing before a sync": ("sync_file_range", 0, _ANY, errno.ENOSYS),
+    "times of change": ("utimensat", 0, _ANY, errno.ENOSYS),
+    "leases that end": ("openat2", 0, _ANY, errno.EAGAIN),
+    "open files that others remove": ("pread64", 0, _ANY, errno.ESTALE),
+    "lock files that others remove": ("fcntl", 1, 0x20, errno.ESTALE),  # a bit of locks of open files
 }
 
 _LOAD, _EQUAL, _HAS, _RETURN = 0x20, 0x15, 0x45, 0x06
@@ -64,11 +76,11 @@ def lack(*what: str) -> None:
     _filter(rules)
 
 
-def lack_sync_of(descriptor: int) -> None:
+def lack_sync_of(descriptor: int, error: int = errno.EIO) -> None:
     """From now on fsync of this descriptor fails, in this thread and in those that it starts."""
     call = (_EQUAL, 0, 3, _NUMBERS[platform.machine()]["fsync"])
     test = (_EQUAL, 0, 1, descriptor)
-    _filter([(_LOAD, 0, 0, 0), call, (_LOAD, 0, 0, 16), test, (_RETURN, 0, 0, _REFUSE | errno.EIO)])
+    _filter([(_LOAD, 0, 0, 0), call, (_LOAD, 0, 0, 16), test, (_RETURN, 0, 0, _REFUSE | error)])
 
 
 def _filter(rules: list[tuple[int, int, int, int]]) -> None:

@@ -273,10 +273,15 @@ impl Call<'_> {
         let sources = Sources { files, buffers: self.buffers.to_vec() };
         let faults = self.selection.decode(0..count, &sources, &rows, None, self.threads)?.into_objects();
         for (state, row) in states.iter_mut().zip(&rows) {
-            let fault = faults.get(&row[0]).filter(|(_, fault)| fault.code == Code::Missing);
-            state[0] = if row[0] == MISSING || fault.is_some() { ShardStatus::Missing } else { ShardStatus::Known } as i64;
+            let status = match faults.get(&row[0]).map(|(_, fault)| fault.code) {
+                Some(Code::Missing) => ShardStatus::Missing,
+                Some(Code::Stale) => ShardStatus::Stale,
+                _ if row[0] == MISSING => ShardStatus::Missing,
+                _ => ShardStatus::Known,
+            };
+            state[0] = status as i64;
         }
-        for (inner_chunk, fault) in faults.into_values().filter(|(_, fault)| fault.code != Code::Missing) {
+        for (inner_chunk, fault) in faults.into_values().filter(|(_, fault)| !matches!(fault.code, Code::Missing | Code::Stale)) {
             states[inner_chunk][0] = ShardStatus::Failed as i64;
             failures.push((inner_chunk, fault.code as i64, fault.text, self.selection.chunk(inner_chunk, 0)));
         }

@@ -3,7 +3,7 @@
 //! docs/design/044-shards-in-place.md defines them. append_journal.rs is the journal, append_files.rs the disk and the lock; Python decides which bytes are
 //! written.
 
-use rustix::io::Result as System;
+use rustix::io::{Errno, Result as System};
 
 use crate::files::append_journal::{Disk, Journal, State, Target, Write};
 
@@ -30,9 +30,12 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
 }
 
-/// Overwrites bytes of a shard.
+/// Overwrites bytes of a shard. NOTSUP: readers could not notice it, and nothing was changed.
 pub(crate) fn overwrite(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<()> {
-    disk.stamp()?; // before the write: a reader that reads meanwhile finds another version afterwards
+    // before the write: a reader that reads meanwhile finds another version afterwards
+    if !disk.stamp()? {
+        return Err(Errno::NOTSUP);
+    }
     change(disk, writes, durable)
 }
 
@@ -105,8 +108,6 @@ fn finish_or_undo(disk: &mut impl Disk, undo: bool, copies: Copies) -> System<St
 
 #[cfg(test)]
 mod tests {
-    use rustix::io::Errno;
-
     use super::*;
     use crate::files::append_journal::Identity;
 
@@ -233,10 +234,10 @@ mod tests {
             Ok(())
         }
 
-        fn stamp(&mut self) -> System<()> {
+        fn stamp(&mut self) -> System<bool> {
             self.step()?;
             self.stamps += 1;
-            Ok(())
+            Ok(true)
         }
 
         fn flush(&mut self) -> System<()> {

@@ -10,7 +10,7 @@ use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::retry;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, flush, sync};
+use crate::files::folders::{LastFolder, Make, check_names, flush, sync, sync_names};
 use crate::files::lock::Lock;
 use crate::files::name_threads::for_names;
 use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
@@ -19,6 +19,8 @@ use crate::sources::Version;
 use crate::threads::Threads;
 
 const JOURNAL: &str = ".__append.__lock";
+/// How far a time of change must advance to be another one, in ns: some disks keep whole seconds, or two of them.
+const STEPS: [i64; 3] = [0, 1_000_000_000, 2_000_000_000];
 /// The result for a file that must be replaced whole.
 const NOT_IN_PLACE: Answer = [-3, 0, 0, 0];
 
@@ -27,6 +29,8 @@ struct Shard<'f> {
     folder: BorrowedFd<'f>,
     journal_name: String,
     file: OwnedFd,
+    /// What others have seen last.
+    version: Version,
     /// The journal, from when this process created it until it removes it.
     journal: Option<OwnedFd>,
 }
@@ -36,7 +40,8 @@ impl<'f> Shard<'f> {
     fn open(folder: BorrowedFd<'f>, base: &str, _lock: &Lock<'_>) -> System<Self> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = retry(|| rustix::fs::openat(folder, base, flags, Mode::empty()))?;
-        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, journal: None })
+        let version = Version::of(&rustix::fs::fstat(&file)?);
+        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, version, journal: None })
     }
 
     fn target(&self, target: Target) -> System<BorrowedFd<'_>> {
@@ -96,8 +101,17 @@ impl Disk for Shard<'_> {
         retry(|| rustix::fs::ftruncate(&self.file, size))
     }
 
-    fn stamp(&mut self) -> System<()> {
-        stamp(self.file.as_fd(), Some(Version::of(&self.stat()?)))
+    fn stamp(&mut self) -> System<bool> {
+        let (file, seen) = (self.file.as_fd(), self.version);
+        let latest = seen.changed.max(Version::of(&self.stat()?).changed);
+        for step in STEPS {
+            stamp(file, Some(Version { changed: latest.saturating_add(step), ..seen }))?;
+            self.version = Version::of(&self.stat()?);
+            if self.version != seen {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn flush(&mut self) -> System<()> {
@@ -105,7 +119,8 @@ impl Disk for Shard<'_> {
     }
 
     fn sync(&mut self, target: Target) -> System<()> {
-        sync(self.target(target)?)
+        let file = self.target(target)?;
+        if matches!(target, Target::Folder) { sync_names(file) } else { sync(file) }
     }
 }
 
@@ -165,7 +180,7 @@ fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &T
     let found = present(folder, base)?;
     let Some(version) = found.filter(|_| batch.expect[number].admits(found)) else { return Ok(changed(found)) };
     let mut shard = match Shard::open(folder, base, &lock) {
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => return Ok(NOT_IN_PLACE),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY | Errno::AGAIN) => return Ok(NOT_IN_PLACE),
         shard => shard?,
     };
     let held = shard.stat()?;
@@ -178,7 +193,10 @@ fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &T
     if change.journal {
         append(&mut shard, change.writes, change.head, batch.sync)?;
     } else {
-        overwrite(&mut shard, change.writes, batch.sync)?;
+        match overwrite(&mut shard, change.writes, batch.sync) {
+            Err(Errno::NOTSUP) => return Ok(NOT_IN_PLACE),
+            done => done?,
+        }
     }
     Ok(published(Version::of(&shard.stat()?)))
 }

@@ -35,8 +35,8 @@ pub(crate) trait Disk {
     fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
     /// Truncates the shard.
     fn cut(&mut self, size: u64) -> System<()>;
-    /// Gives the shard a time of change that it did not have before.
-    fn stamp(&mut self) -> System<()>;
+    /// Gives the shard a version that it did not have before. False: the disk keeps no times of change.
+    fn stamp(&mut self) -> System<bool>;
     /// Learns of writes to the shard that failed later.
     fn flush(&mut self) -> System<()>;
     fn sync(&mut self, target: Target) -> System<()>;

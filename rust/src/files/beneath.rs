@@ -6,9 +6,12 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
+use std::time::Duration;
 
 /// Flags that open a folder.
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const SHORTEST: Duration = Duration::from_micros(20); // pauses between tries, 2.6 s in all
+const LONGEST: Duration = Duration::from_secs(2);
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens the regular file `name` ("c/0/1") beneath `root` for reading, with the result of fstat. A folder is EISDIR, anything else
@@ -35,9 +38,15 @@ pub fn resolve_beneath(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mo
         use std::sync::atomic::{AtomicBool, Ordering};
         static MISSING: AtomicBool = AtomicBool::new(false);
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let mut pause = SHORTEST;
         while !MISSING.load(Ordering::Relaxed) {
             match openat2(root, name, flags, mode, resolve) {
-                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::INTR) => {}
+                // a file server or another process has a lease on the file, and is asked to return it
+                Err(Errno::AGAIN) if pause < LONGEST => {
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
                 Err(Errno::NOSYS) => MISSING.store(true, Ordering::Relaxed),
                 Err(Errno::PERM) => break, // sandboxes refuse the call itself with this error
                 answer => return answer,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, Result as System};
 
-use crate::files::folders::{TRIES, open_folder, sync};
+use crate::files::folders::{TRIES, open_folder, sync, sync_names};
 use crate::files::lock::LONGEST_NAME;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
 use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused, unsynced};
@@ -122,7 +122,7 @@ fn write_out(_: BorrowedFd<'_>, _: bool) -> System<()> {
 
 /// A creation whose folder could not be synced may be repeated, and then finds its own file: so the folder is synced even if a file existed before.
 fn sync_folder(batch: &Batch<'_>, folder: BorrowedFd<'_>) -> System<()> {
-    if batch.sync { sync(folder) } else { Ok(()) }
+    if batch.sync { sync_names(folder) } else { Ok(()) }
 }
 
 /// Writes the value of a name into a file without one, in the folder of the name.

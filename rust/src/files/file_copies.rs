@@ -146,7 +146,10 @@ fn copy_open<F: AsFd>(
 fn set_times(made: BorrowedFd<'_>, of: &Stat) -> System<()> {
     let last_access = Timespec { tv_sec: of.st_atime as _, tv_nsec: of.st_atime_nsec as _ };
     let last_modification = Timespec { tv_sec: of.st_mtime as _, tv_nsec: of.st_mtime_nsec as _ };
-    retry(|| rustix::fs::futimens(made, &Timestamps { last_access, last_modification }))
+    match retry(|| rustix::fs::futimens(made, &Timestamps { last_access, last_modification })) {
+        Err(Errno::NOSYS | Errno::NOTSUP) => Ok(()), // a disk without times of change
+        done => done,
+    }
 }
 
 /// Gives a file without a name its name, replacing an old file.

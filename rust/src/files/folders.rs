@@ -68,7 +68,7 @@ fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<Owned
         let mut opened = open();
         if let Err(Errno::NOENT) = opened {
             match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
-                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // another writer that created it may not have synced it yet
+                Ok(()) | Err(Errno::EXIST) if durable => sync_names(here)?, // another writer that created it may not have synced it yet
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
@@ -101,4 +101,12 @@ pub(crate) fn sync(file: BorrowedFd<'_>) -> System<()> {
         return Ok(());
     }
     retry(|| rustix::fs::fsync(file))
+}
+
+/// Syncs the names in a folder. Some disks have no such call (INVAL): their names are as safe as they can be.
+pub(crate) fn sync_names(folder: BorrowedFd<'_>) -> System<()> {
+    match sync(folder) {
+        Err(Errno::INVAL) => Ok(()),
+        done => done,
+    }
 }

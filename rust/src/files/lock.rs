@@ -11,6 +11,7 @@ use rustix::io::{Errno, Result};
 use std::time::Duration;
 
 use crate::files::beneath::retry;
+use crate::files::folders::TRIES;
 use crate::threads::Threads;
 
 const SUFFIX: &str = ".__lock";
@@ -29,14 +30,20 @@ pub(crate) struct Lock<'f> {
 }
 
 impl<'f> Lock<'f> {
-    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended.
+    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended, STALE: see `hold`.
     pub fn acquire(folder: BorrowedFd<'f>, key: &str, threads: &Threads) -> Result<Self> {
         let name = [key, SUFFIX].concat();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut replaced = 0;
         loop {
             let file = retry(|| rustix::fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)))?;
-            wait_for(file.as_fd(), threads)?;
-            let held = rustix::fs::fstat(&file)?;
+            let held = match hold(file.as_fd(), threads) {
+                Err(Errno::STALE) if replaced < TRIES => {
+                    replaced += 1;
+                    continue;
+                }
+                held => held?,
+            };
             if FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
                 return Err(Errno::NXIO);
             }
@@ -143,6 +150,12 @@ fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Waits for the lock of a file, and looks at the file. STALE: on a network file system another machine has replaced or removed it.
+fn hold(file: BorrowedFd<'_>, threads: &Threads) -> Result<Stat> {
+    wait_for(file, threads)?;
+    rustix::fs::fstat(file)
 }
 
 /// Polls, since a blocking wait would not notice Ctrl-C. The pauses are short compared to a write, and grow.

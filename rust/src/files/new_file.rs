@@ -48,7 +48,8 @@ fn create_named<T>(
     let mut lock = Lock::acquire(folder, &unique_name("~"), threads)?; // sorts after all others in a folder
     let written = write(lock.file())?;
     let published = match lock.publish_new(base) {
-        Err(error) if cannot_rename(error) => lock.link(base), // dropping the lock removes the other name
+        // dropping the lock removes the other name; on a disk without links, the system says that one is not permitted
+        Err(error) if cannot_rename(error) => lock.link(base).map_err(|error| if error == Errno::PERM { Errno::NOTSUP } else { error }),
         renamed => renamed,
     };
     match published {

@@ -16,7 +16,7 @@ use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
 use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, TRIES, check_names, flush, sync};
+use crate::files::folders::{LastFolder, Make, TRIES, check_names, flush, sync, sync_names};
 use crate::files::lock::Lock;
 use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
@@ -131,7 +131,7 @@ impl ThreadState {
             let (folder, base) = self.folder.enter(batch.root, name, batch.make(make))?;
             let done = act(folder, base, &mut self.scratch);
             tries -= 1;
-            if tries == 0 || !matches!(done, Err(WriteError::System(Errno::NOENT))) {
+            if tries == 0 || !matches!(done, Err(WriteError::System(Errno::NOENT | Errno::STALE))) {
                 return done;
             }
             self.folder = LastFolder::default();
@@ -167,7 +167,8 @@ pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()>
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let time = Timespec { tv_sec: time.div_euclid(1_000_000_000), tv_nsec: time.rem_euclid(1_000_000_000) };
     match retry(|| rustix::fs::futimens(file, &Timestamps { last_access: omit, last_modification: time })) {
-        Err(Errno::PERM) => Ok(()), // a lock file left by another user: it keeps the system's time stamp
+        // a lock file left by another user, or a disk without times of change: the file keeps the system's time stamp
+        Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
         done => done,
     }
 }
@@ -256,7 +257,7 @@ fn publish_new(
 
 /// The answer, once the folder is synced if its names have changed.
 fn synced(batch: &Batch<'_>, folder: BorrowedFd<'_>, answer: Answer) -> Answer {
-    match (batch.sync && answer[0] == 0).then(|| sync(folder)) {
+    match (batch.sync && answer[0] == 0).then(|| sync_names(folder)) {
         Some(Err(error)) => unsynced(error),
         _ => answer,
     }

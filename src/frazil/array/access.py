@@ -165,6 +165,14 @@ def failure(
             chunk=chunk,
             hint="the stored data are intact: the codecs of the array cannot encode these values",
         )
+    if code == _kernel.FAILED_STALE:
+        return ConflictError(
+            f"a chunk was replaced while it was read: {text}",
+            key=key,
+            path=path,
+            chunk=chunk,
+            hint="read or write it again",
+        )
     if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
         return codec_error(access, index_error(code, text), key, chunk)
     if code == _kernel.FAILED_IO:

@@ -9,16 +9,19 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
 import numpy as np
 import pytest
 from tests.few_files import few_files
-from tests.stores.local_disks import fork, mounted
+from tests.no_backoff import no_pauses
+from tests.stores.local_disks import fork, mounted, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 
 import frazil
-from frazil.errors import AlreadyExistsError, StoreError
+from frazil.errors import AlreadyExistsError, FrazilError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.values import ABSENT_KEY, FOLDER, NO_SPANS
 from frazil.testing.checks import refusal
@@ -235,6 +238,69 @@ def test_leftovers_of_a_crash_are_hidden(store: LocalStore) -> None:
     assert store.get("d") == b"2"
     store.erase_prefix("")
     assert os.listdir(store.path) == [], "erase_prefix clears it away"
+
+
+def test_removed_files_that_are_still_open_are_hidden(store: LocalStore) -> None:
+    """NFS and FUSE rename a file that is removed or replaced while it is open, and remove it when it is closed."""
+    store.set("a/b", b"1")
+    store.set("a/.nfs", b"2")
+    for name in (".nfs00000000000001a400000002", ".fuse_hidden0000000c00000005"):
+        path_of(store, f"a/{name}").write_bytes(b"")
+        path_of(store, f"c/{name}").parent.mkdir(exist_ok=True)
+        path_of(store, f"c/{name}").write_bytes(b"")
+    assert store.list() == ["a/.nfs", "a/b"]
+    assert store.list_dir("") == ([], ["a/"])
+    assert store.list_names("a/") == [".nfs", "b"]
+    assert store.is_empty("c/")
+    store.erase_prefix("")
+    assert len(os.listdir(path_of(store, "a"))) == 2, "the system may refuse to remove them"
+
+
+def test_what_other_machines_do_to_open_files_is_told(tmp_path: Path) -> None:
+    require_filters()
+    array = frazil.create_array(tmp_path / "array", shape=(8,), dtype="int32", chunks=(4,), shards=(8,))
+    array[:] = 1
+
+    plain = frazil.create_array(tmp_path / "plain", shape=(8,), dtype="int32", chunks=(4,))
+    text = frazil.create_array(tmp_path / "text", shape=(8,), dtype=str, chunks=(4,))
+    plain[:], text[:] = 1, "a"
+
+    def run(lacks: str, call: Callable[[], object], expected: str) -> None:
+        lack(lacks)
+        with no_pauses():
+            assert expected in str(refusal(FrazilError, call))
+
+    def write(array: frazil.Array) -> None:
+        array[3] = 2
+
+    cases = [
+        ("leases that end", lambda: array[:], "has a lease on it"),
+        ("open files that others remove", lambda: array[:], "replaced 100 times"),
+        ("open files that others remove", lambda: plain[:], "replaced 100 times"),
+        ("open files that others remove", lambda: text[:], "replaced while it was read"),
+        ("open files that others remove", partial(write, plain), "replaced while it was read"),
+        ("lock files that others remove", partial(write, array), "another machine has removed it"),
+    ]
+    run_processes([partial(run, *case) for case in cases])
+    assert (array[:] == 1).all() and (plain[:] == 1).all()
+
+
+def test_a_disk_without_times_of_change(tmp_path: Path) -> None:
+    require_filters()
+    array = frazil.create_array(
+        tmp_path / "array", shape=(8,), dtype="int32", chunks=(4,), shards=(8,), codecs=[], shard_writes="in_place"
+    )
+    array[:] = 1
+    shard = tmp_path / "array/c/0"
+    before = shard.stat().st_ino
+
+    def run() -> None:
+        lack("times of change")
+        array[3] = 2  # in place, no reader could notice it
+
+    run_processes([run])
+    assert array[:].tolist() == [1, 1, 1, 2, 1, 1, 1, 1]
+    assert shard.stat().st_ino != before
 
 
 def test_erase_prefix_keeps_keys_that_are_not_below(store: LocalStore) -> None:

@@ -266,10 +266,16 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns) ->
 
 
 def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chunks) -> None:
-    """Decodes one inner chunk for each row of `located`."""
-    fetched = access.storage.fetch(located, whole_spans(chunks.count), single_read=True)
-    for i, code, text in decode(access, target, fetched.sources, fetched.rows, None, chunks):
-        raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
+    """Decodes one inner chunk for each row of `located`; again where another machine replaces one meanwhile, on a network file system."""
+    for _ in attempts(READS):
+        fetched = access.storage.fetch(located, whole_spans(chunks.count), single_read=True)
+        failures = decode(access, target, fetched.sources, fetched.rows, None, chunks)
+        if not failures:
+            return
+        i, code, text = min(failures, key=lambda failure: failure[1] == _kernel.FAILED_STALE)
+        if code != _kernel.FAILED_STALE:
+            break
+    raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
 def _fill(access: Access, target: Target, chunks: Chunks) -> None:

@@ -1,14 +1,15 @@
 """Folders of a local disk as keys: the names that they can have; walking, listing and clearing them beneath an open root, never through a link. Values
 are not touched here.
 
-A key is a regular file whose name has a UTF-8 form. Lock files (and so all that a crash leaves behind), links, sockets and the like are not keys. Functions
-raise OSError; a folder that is removed meanwhile is no error."""
+A key is a regular file whose name has a UTF-8 form. Lock files (and so all that a crash leaves behind), removed files that are still open, links, sockets and
+the like are not keys. Functions raise OSError; a folder that is removed meanwhile is no error."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from errno import EIO, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE
+from errno import EINVAL, EIO, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,8 @@ _LOCKED: Final = LOCK_SUFFIX + "/"
 _LONGEST_NAME: Final = 255  # bytes of a component, on all disks in use
 _OPEN_AT_ONCE: Final = 64  # folders of one listing
 _NO_KEYS: Final = (LOCK_SUFFIX, "/")  # endings
+# of a removed file that a process on this machine still has open, on disks of NFS and FUSE; the system removes it later
+_REMOVED: Final = re.compile(r"\.nfs[0-9a-f]{24}|\.fuse_hidden[0-9a-f]{16}")
 _MISSING = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
@@ -57,9 +60,9 @@ def enter_folder(folder: int, path: str) -> _kernel.Descriptor | None:
     return _kernel.Descriptor.beneath(folder, path)
 
 
-def _is_text(name: str) -> bool:
+def _can_be_key(name: str) -> bool:
     if name.isascii():
-        return True
+        return name[0] != "." or _REMOVED.fullmatch(name) is None
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -71,7 +74,7 @@ def _each_name(folder: int) -> Iterator[str]:
     """Names in a folder as on disk, those of folders with a "/" at the end; lock files too."""
     with os.scandir(folder) as found:
         for entry in found:
-            if not _is_text(entry.name):
+            if not _can_be_key(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 if not entry.name.endswith(LOCK_SUFFIX):
@@ -128,7 +131,7 @@ def names_below(root: int, prefix: str) -> list[str]:
     if folder is None:
         return []
     with os.scandir(folder.fd) as found:
-        names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in found if _is_text(entry.name)]
+        names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in found if _can_be_key(entry.name)]
     return sorted(name for name in names if not name.endswith((LOCK_SUFFIX, _LOCKED)))
 
 
@@ -301,4 +304,13 @@ def make_folders(path: str, sync: bool) -> None:
     if sync:
         for created in missing:
             outer = RootFolder(os.path.dirname(created))
-            os.fsync(outer.fd)
+            sync_names(outer.fd)
+
+
+def sync_names(folder: int) -> None:
+    """Syncs the names in an open folder. Some disks have no such call (EINVAL): their names are as safe as they can be."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != EINVAL:
+            raise

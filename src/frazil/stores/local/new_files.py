@@ -17,7 +17,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
-from frazil.stores.local.folders import enter_folder
+from frazil.stores.local.folders import enter_folder, sync_names
 from frazil.stores.local.system_errors import not_synced, refused, unreadable
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def sync_folders(root: int, paths: Iterable[str]) -> None:
                 raise refused("cannot be synced", error.errno or EIO, at, done=False) from error
             if folder is not None:
                 try:
-                    os.fsync(folder.fd)
+                    sync_names(folder.fd)
                 except OSError as error:
                     raise not_synced(error.errno or EIO, at) from error
             at = at.rpartition("/")[0] if at else None

@@ -14,6 +14,7 @@ REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTC
 
 NOWHERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR))  # the kernel's codes for a key without a file
 
+_USE_ANOTHER: Final = "locks, and hard links or renames that replace nothing, are needed: use another disk, or open a mounted bucket by its URL"
 _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.ENOSPC: ("the disk is full", "make room and try again; the old value is as it was"),
     errno.EDQUOT: ("the disk quota is used up", "make room and try again; the old value is as it was"),
@@ -34,7 +35,20 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
     ),
     errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
     errno.ENXIO: ("it is neither a file nor a folder", "remove it"),
-    errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
+    errno.ENAMETOOLONG: (
+        "the name is too long for the disk",
+        "components of a key have at most 248 bytes, on disks that encrypt names fewer: choose shorter names",
+    ),
+    errno.EIO: (
+        "Input/output error",
+        "the system's log tells what the disk reported; open a bucket that is mounted as a disk by its URL instead",
+    ),
+    errno.ESTALE: (
+        "another machine has removed it, or its disk is no longer there (stale file handle)",
+        "try again; mount the disk again if that does not help",
+    ),
+    errno.ENOTCONN: ("the program or the server behind the disk has ended", "mount the disk again"),
+    errno.EAGAIN: ("a file server or another process has a lease on it", "try again when that is done"),
     errno.EFBIG: (
         "the file is larger than the disk or the system allows",
         "raise the limit (ulimit -f), or write smaller values; the old value is as it was",
@@ -45,8 +59,8 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
         "the disk does not support locks",
         "without locks, writers would overwrite each other's data: use another disk",
     ),
-    errno.ENOTSUP: ("the disk does not support it", "locks and renames are needed: use another disk"),
-    errno.ENOSYS: ("the system does not support it", "locks and renames are needed: use another disk"),
+    errno.ENOTSUP: ("the disk does not support it", _USE_ANOTHER),
+    errno.ENOSYS: ("the system does not support it", _USE_ANOTHER),
 }
 
 

@@ -23,6 +23,7 @@ from frazil.base.arrays import offsets_of
 from frazil.base.record import Record
 from frazil.base.retry import FREE_FILES, attempts
 from frazil.errors import FormatError, StoreError
+from frazil.stores.local.folders import sync_names
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of, refused
@@ -210,7 +211,7 @@ class ArchiveFile:
     def _sync_folder(self) -> None:
         if self.sync:
             folder = _kernel.Descriptor(os.path.dirname(self.path))
-            os.fsync(folder.fd)
+            sync_names(folder.fd)
 
 
 def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
