@@ -44,8 +44,7 @@ _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
 _NO_ENTRIES: Columns = np.zeros((0, 2), np.int64)
-
-
+# `index` and `entries` of decode_chunks for one chunk, by the number of dimensions: each axis has one run, in the order of the axes.
 _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
 _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
 
@@ -113,7 +112,7 @@ def _read_from_file(
         out = result_memory(counts, dtype)
     except (ValueError, MemoryError):  # the general path raises it
         return None
-    axes = [
+    axes = [  # as read_shards describes them; the array may end with this chunk
         (at * extent + start, step, count, (at + 1) * extent, extent, 0, 1)
         for at, start, count, step, extent in zip(chunk, starts, counts, steps, chain.inner_chunk.shape, strict=True)
     ]

@@ -182,9 +182,9 @@ def _read_unknown(members: Members) -> dict[str, Json]:
 # --- writing -----------------------------------------------------------------------------------------------------------------------
 
 
-def emit_node(metadata: ArrayMetadata | GroupMetadata, indent: int | None = 2) -> bytes:
-    """The document of a node as UTF-8 JSON text; parsing it gives an equal value. indent: as in dump_json"""
-    return dump_json(_document(metadata), indent)
+def emit_node(metadata: ArrayMetadata | GroupMetadata) -> bytes:
+    """The document of a node as UTF-8 JSON text; parsing it gives an equal value."""
+    return dump_json(_document(metadata))
 
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
