@@ -71,13 +71,15 @@ def prepare(
     destination: Location | None,
     zarr_format: int | str,
     *,
+    path: str = "",
     to_path: str = "",
     overwrite: bool = False,
     recode: bool = False,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All checks before writing. to_path: of the new node below the destination. Other arguments and errors as in `convert`."""
+    """All checks before writing. path: of the node below the source; to_path: of the new one below the destination. Other arguments and errors as in
+    `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
@@ -86,7 +88,7 @@ def prepare(
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as a fallback would be written as the fallback
     runtime = runtime.checked()
-    store, root = resolve(source)
+    store, root = resolve(source, path)
     if destination is None:
         if overwrite:
             raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")

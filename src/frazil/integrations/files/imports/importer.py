@@ -155,7 +155,6 @@ def import_scanned(
     *,
     path: str = "",
     mode: Mode = "copy",
-    variables: Sequence[str] | None = None,
     skip: Sequence[str] = (),
     layout: LayoutOptions | None = None,
     report: Report = lambda _: None,
@@ -169,7 +168,7 @@ def import_scanned(
     file     its path, or its URL; for a dataset in memory, its name
     mode     "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts
              of the file where it is, which the session's repository must allow (folder_prefix)
-    variables, skip  variables that are imported (None: all), and that are left out, as for select_variables
+    skip     variables that are left out, as for select_variables
     layout   chunks, shards and codecs of copies
     report   is called with bytes done
     virtual_prefixes  as for scan_file
@@ -183,7 +182,7 @@ def import_scanned(
         if scanned.in_memory
         else source_of(file, virtual_prefixes)._replace(time_limit=scanned.time_limit)
     )
-    scanned = select_variables(scanned, skip, file, variables)
+    scanned = select_variables(scanned, skip, file)
     check_mode(scanned, file, mode, virtual_prefixes)
     planned = planned or plan_import(scanned, mode, layout or LayoutOptions(), runtime)
     try:
