@@ -142,8 +142,11 @@ def nothing_at(node_location: NodeLocation) -> FrazilError:
                 continue
         except (InvalidInputError, StoreError):  # not listable, or not the path of a repository
             break
+        is_named = isinstance(store, LocalStore | object_store.ObjectStore)
+        repo = f"{store}/{path}".rstrip("/") if is_named else "sea.repo"
+        inside = node_location.path.removeprefix(path).strip("/")
         error.hint = (
-            f'there is a repository{f" in {path!r}" if path else " here"}: frazil.open_group("sea.repo@main") reads a branch of one; '
+            f'there is a repository{f" in {path!r}" if path else " here"}: frazil.open("{repo}@main{inside and f"/{inside}"}") reads its branch main; '
             "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
         )
         break
