@@ -22,7 +22,7 @@ class Request(Record):
 
 
 class Scripted:
-    """url: of the server; requests: all received so far; connections: their number."""
+    """url: of the server; requests: all received so far; connections: their number; errors: that the script raised."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -30,6 +30,7 @@ class Scripted:
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self.requests: list[Request] = []
         self.connections = 0
+        self.errors: list[Exception] = []
         self._closed, self._lock = Event(), Lock()
         self._open: set[socket.socket] = set()
         self._threads = [Thread(target=self._accept, daemon=True)]
@@ -48,11 +49,13 @@ class Scripted:
             thread.join()
 
     def _accept(self) -> None:
-        while not self._closed.is_set():
+        while True:
             try:
                 connection, _ = self._listening.accept()
             except OSError:
-                return
+                if self._closed.is_set():
+                    return
+                continue  # the client has ended the connection, or there were too many open files
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._open.add(connection)
@@ -72,16 +75,23 @@ class Scripted:
                 request = Request(first[0], first[1], headers)
                 with self._lock:
                     self.requests.append(request)
-                answer = self._script(request)
-                if answer is None:
+                found = self._answer(request)
+                if found is None:
                     self._closed.wait()
                     break
-                for piece in [answer] if isinstance(answer, bytes) else answer:
+                for piece in [found] if isinstance(found, bytes) else found:
                     connection.sendall(piece)
-                if not isinstance(answer, bytes):
+                if not isinstance(found, bytes):
                     break
         with self._lock:
             self._open.discard(connection)
+
+    def _answer(self, request: Request) -> bytes | Iterable[bytes] | None:
+        try:
+            return self._script(request)
+        except Exception as error:  # a closed connection would be tried again for minutes
+            self.errors.append(error)
+            return answer(400)
 
 
 @contextmanager
@@ -93,6 +103,8 @@ def scripted(script: Script) -> Iterator[Scripted]:
         yield server
     finally:
         server.close()
+        for error in server.errors:
+            raise error
 
 
 def answer(status: int, body: bytes = b"", **headers: object) -> bytes:
