@@ -99,7 +99,7 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
 def _outer_folder(location: str) -> Outer | None:
     folder = os.path.dirname(location)
     while True:
-        with suppress(AccessError):  # a file of another user, as /tmp/repo: no harm is done beside it
+        with suppress(AccessError):  # a file of another user: a new node beside it does no harm
             if _may_be_repository(folder) and is_repository(LocalStore(folder), ""):
                 return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
         above = os.path.dirname(folder)
