@@ -267,14 +267,15 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns) ->
 
 def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chunks) -> None:
     """Decodes one inner chunk for each row of `located`; again where another machine replaces one meanwhile, on a network file system."""
+    failures: _kernel.Failures = []
     for _ in attempts(READS):
         fetched = access.storage.fetch(located, whole_spans(chunks.count), single_read=True)
         failures = decode(access, target, fetched.sources, fetched.rows, None, chunks)
         if not failures:
             return
-        i, code, text = min(failures, key=lambda failure: failure[1] == _kernel.FAILED_STALE)
-        if code != _kernel.FAILED_STALE:
+        if any(code != _kernel.FAILED_STALE for _, code, _ in failures):
             break
+    i, code, text = min(failures, key=lambda row: row[1] == _kernel.FAILED_STALE)
     raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
