@@ -184,25 +184,6 @@ def test_a_disk_that_can_neither_link_nor_rename_so(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "d") == ["a"]
 
 
-def test_a_disk_that_cannot_sync_folders(tmp_path: Path) -> None:
-    require_filters()
-    store = LocalStore(tmp_path, sync=True)
-    assert store.create("a/0", b"")
-
-    def run() -> None:
-        free = os.open(os.devnull, os.O_RDONLY)  # the kernel opens the folder first, Python the root
-        os.close(free)
-        lack_sync_of(free, errno.EINVAL)
-        assert store.create("a/1", b"1")
-        assert created(store, "a/2", b"2")
-        assert put(store, "a/3", b"3")
-        store.erase("a/1")
-        store.erase_immutable(["a/2"])
-
-    run_processes([run])
-    assert store.list() == ["a/0", "a/3"]
-
-
 # --- what others see -----------------------------------------------------------------------------------------------------------------
 
 

@@ -18,12 +18,12 @@ import pytest
 from tests.few_files import few_files
 from tests.no_backoff import no_pauses
 from tests.stores.local_disks import fork, mounted, run_processes
-from tests.stores.refused_system_calls import lack, require_filters
+from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 import frazil
 from frazil.errors import AlreadyExistsError, FrazilError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import ABSENT_KEY, FOLDER, NO_SPANS
+from frazil.stores.values import ABSENT, ABSENT_KEY, FOLDER, NO_SPANS
 from frazil.testing.checks import refusal
 
 
@@ -283,6 +283,25 @@ def test_what_other_machines_do_to_open_files_is_told(tmp_path: Path) -> None:
     ]
     run_processes([partial(run, *case) for case in cases])
     assert (array[:] == 1).all() and (plain[:] == 1).all()
+
+
+def test_a_disk_that_cannot_sync_folders(tmp_path: Path) -> None:
+    require_filters()
+    store = LocalStore(tmp_path, sync=True)
+    assert store.create("a/0", b"")
+
+    def run() -> None:
+        free = os.open(os.devnull, os.O_RDONLY)  # the kernel opens the folder first, Python the root
+        os.close(free)
+        lack_sync_of(free, errno.EINVAL)
+        assert store.create("a/1", b"1")
+        assert store.create("a/2", b"2")
+        assert store.put("a/3", b"3", ABSENT)
+        store.erase("a/1")
+        store.erase_immutable(["a/2"])
+
+    run_processes([run])
+    assert store.list() == ["a/0", "a/3"]
 
 
 def test_a_disk_without_times_of_change(tmp_path: Path) -> None:
