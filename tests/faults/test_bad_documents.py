@@ -147,6 +147,15 @@ LIES: dict[str, tuple[dict[str, object], str]] = {
     "inner chunks larger than the shard": ({"codecs": sharding([8, 4])}, "codecs[0].configuration.chunk_shape"),
     "empty inner chunks": ({"codecs": sharding([0, 4])}, "codecs[0].configuration.chunk_shape"),
     "inner chunks of another rank": ({"codecs": sharding([4])}, "codecs[0].configuration.chunk_shape"),
+    "a grid of 2**25 chunks": (
+        {
+            "chunk_grid": {
+                "name": "rectilinear",
+                "configuration": {"kind": "inline", "chunk_shapes": [[[1, 2**24]]] * 2},
+            }
+        },
+        "chunk_grid.configuration.chunk_shapes",
+    ),
     "an index that is compressed": (
         {
             "codecs": sharding(
@@ -155,7 +164,11 @@ LIES: dict[str, tuple[dict[str, object], str]] = {
         },
         "codecs[0].configuration.index_codecs",
     ),
-    "elements of 2 GiB and more": ({"data_type": f"r{2**34}"}, "data_type"),
+    "elements of more than 64 MiB": ({"data_type": f"r{2**29 + 8}"}, "data_type"),
+    "text of more than 64 MiB": (
+        {"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 2**26 + 4}}, "fill_value": ""},
+        "data_type.configuration.length_bytes",
+    ),
     "elements of 2 EiB": ({"data_type": f"r{2**64}"}, "data_type"),
     "elements of part of a byte": ({"data_type": "r12"}, "data_type"),
     "two codecs that make bytes": ({"codecs": [LITTLE, LITTLE]}, "codecs"),
@@ -271,12 +284,26 @@ def test_chunks_larger_than_memory(tmp_path: Path, shards: bool) -> None:
     assert sorted(store.list()) == ["c/0/0", "zarr.json"]
 
 
+@pytest.mark.parametrize("dtype", ["|S2147483647", "|V2147483647", "<U500000000", "|S67108865", [["a", "|S67108865"]]])
+def test_small_documents_of_large_elements(dtype: object) -> None:
+    """100 bytes took gigabytes, or ended the process."""
+    store = MemoryStore()
+    document = {"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": dtype, "order": "C"}
+    nothing = {"compressor": None, "fill_value": None, "filters": None}
+    store.set(".zarray", json.dumps({**document, **nothing}).encode())
+    with pytest.raises(MetadataError) as caught:
+        frazil.open_array(store)
+    assert caught.value.key == ".zarray"
+    with pytest.raises(MetadataError):
+        frazil.create_array(MemoryStore(), shape=4, dtype="S67108865")
+
+
 def test_elements_of_2_gib(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shape=(2**40,), dtype=f"r{8 * 2**20}", chunks=(1,), codecs=[])
     with pytest.raises(InvalidInputError, match="does not fit into memory"):
         array[...]
     document = json.loads((tmp_path / "zarr.json").read_bytes())
-    document["data_type"] = f"r{8 * (2**31 - 1)}"
+    document["data_type"] = f"r{8 * 2**26}"
     (tmp_path / "zarr.json").write_text(json.dumps(document))
     with pytest.raises(MetadataError) as caught:
         frazil.open_array(tmp_path)

@@ -286,7 +286,7 @@ def test_structs_of_both_byte_orders_are_in_memory_as_they_are_stored() -> None:
         ([["a", "<i4", "x"]], "type[0][2][0]", "an integer"),
         ([["a", 5]], "type[0][1]", "identifier"),
         ([["", "|V4"], ["", "|V4"]], "type", "one field"),
-        ([["a", "|S2147483647"], ["b", "|S1"]], "type", "together"),
+        ([["a", "|S67108864"], ["b", "|S1"]], "type", "together"),
     ],
 )
 @BOTH

@@ -63,7 +63,7 @@ def test_fields_in_both_forms() -> None:
         ([{"name": "", "data_type": "int8"}], "[0]", "with a name"),
         ([{"name": 5, "data_type": "int8"}], "[0].name", "a string"),
         ([["x", "int8"], ["x", "int16"]], "", "twice"),
-        ([["x", {"name": "null_terminated_bytes", "configuration": {"length_bytes": 2**31 - 1}}], ["y", "int8"]], "", "together"),
+        ([["x", {"name": "null_terminated_bytes", "configuration": {"length_bytes": 2**26}}], ["y", "int8"]], "", "together"),
         ([["x", 5]], "[0][1]", "an object with a name"),
     ],
 )  # fmt: skip

@@ -14,7 +14,15 @@ from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.members import Members, check_integers, check_string, refusal
 from frazil.metadata.registry import MetadataExtensions, read_type
-from frazil.metadata.types.core import ComplexType, CoreDataTypes, DataType, RawDataTypes, RawType, raw_type
+from frazil.metadata.types.core import (
+    LARGEST_ITEM,
+    ComplexType,
+    CoreDataTypes,
+    DataType,
+    RawDataTypes,
+    RawType,
+    raw_type,
+)
 from frazil.metadata.types.datetimes import UNITS, DatetimeType
 from frazil.metadata.types.strings import ByteStringType, TextType
 from frazil.metadata.types.structs import Field, StructType
@@ -131,9 +139,11 @@ class _Reader:
                 return None
             name = _WORDS[kind] + ("" if kind == "b" else str(8 * size))
             return _Ordered(_CORE.parse(Extension(name), ""), order)
-        if kind == "U" and 4 * size < 2**31 and (order or self.old):
+        if kind in ("S", "U", "V") and (4 if kind == "U" else 1) * size > LARGEST_ITEM:
+            raise refusal(path, f"a data type of at most {LARGEST_ITEM} bytes", text)
+        if kind == "U" and (order or self.old):
             return _Ordered(TextType(size), order)
-        if kind in ("S", "V") and size < 2**31 and not order:
+        if kind in ("S", "V") and not order:
             return _Ordered(ByteStringType(size) if kind == "S" else raw_type(size), "")
         return None
 

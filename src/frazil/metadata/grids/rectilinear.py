@@ -15,7 +15,7 @@ from frazil.metadata.members import INT64_MAX, Members, check_integer, lengths_f
 from frazil.metadata.value import Value, assign
 
 Runs = tuple[tuple[int, int], ...]  # (length, how many chunks have it), one after the other
-_MOST_CHUNKS: Final = 2**24  # along one dimension: each has a row in memory
+_MOST_CHUNKS: Final = 2**24  # along all dimensions together: each has a row in memory
 _CHUNK_SHAPES: Final = "chunk_grid.configuration.chunk_shapes"
 
 
@@ -35,6 +35,10 @@ class RectilinearGrid(Value, excluded=("_starts", "largest")):
         if isinstance(chunk_shapes, str) or not isinstance(chunk_shapes, Sequence):
             raise refusal(path, "a list with the lengths of chunks along each dimension", found(chunk_shapes))
         shapes = tuple([_along(lengths, item(path, at)) for at, lengths in enumerate(chunk_shapes)])
+        if sum([count for runs in shapes if not isinstance(runs, int) for _, count in runs]) > _MOST_CHUNKS:
+            raise MetadataError(
+                f"there are at most {_MOST_CHUNKS} chunks along all dimensions of this grid together", path=path
+            )
         assign(self, "chunk_shapes", shapes)
         starts = tuple([None if isinstance(runs, int) else _starts(runs) for runs in shapes])
         assign(self, "_starts", starts)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 Swaps = tuple[tuple[int, int, int], ...]
 
-LARGEST_ITEM: Final = 2**31 - 1  # NumPy's largest itemsize
+# bytes: a document of a hundred bytes makes fill values and buffers of this size. NumPy's largest is 2**31 - 1
+LARGEST_ITEM: Final = 2**26
 RAW_BYTES: Final = "raw_bytes"
 # Elements of variable length in the engine: views into a heap (heap.py)
 TEXT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of text", "V16")])
@@ -57,6 +58,11 @@ class DataType(Value, ABC):
     swaps: Swaps
 
     def __init__(self, name: str, dtype: np.dtype[np.generic], swaps: Swaps = ()) -> None:
+        if dtype.itemsize > LARGEST_ITEM:  # of a dtype from a user; the readers of documents name the member
+            raise MetadataError(
+                f"an element of {name} has {dtype.itemsize} bytes; at most {LARGEST_ITEM} are possible",
+                path="data_type",
+            )
         self.name, self.dtype, self.swaps = name, dtype, swaps
 
     @property
