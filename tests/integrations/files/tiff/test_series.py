@@ -327,3 +327,20 @@ def test_pages_in_a_circle(count: int, byteorder: str, big: bool, tmp_path: Path
     (tmp_path / "a.tif").write_bytes(content)
     with pytest.raises(FormatError, match="circle"):
         scan_file(tmp_path / "a.tif")
+
+
+def test_a_tile_that_decodes_to_far_more_than_its_elements(tmp_path: Path) -> None:
+    """tifffile would take the memory for all of it."""
+    options: dict[str, object] = {"compression": "zlib", "predictor": True, "metadata": None}
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((64, 64), "u1"), tile=(64, 64), **options)
+    bomb = zlib.compress(bytes(2**27), 1)
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        places = [tiff.pages[0].tags[name].valueoffset for name in ("TileOffsets", "TileByteCounts")]
+        sizes = [tiff.pages[0].tags[name].dtype for name in ("TileOffsets", "TileByteCounts")]
+    assert sizes == [4, 4], "unsigned integers of 4 bytes"
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    for place, value in zip(places, (len(content), len(bomb)), strict=True):
+        struct.pack_into("<I", content, place, value)
+    (tmp_path / "a.tif").write_bytes(content + bomb)
+    with pytest.raises(ChunkDecodeError, match="more than its elements"):
+        frazil.import_file(tmp_path / "a.tif", MemoryStore())

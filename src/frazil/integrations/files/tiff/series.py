@@ -4,8 +4,10 @@ Our codecs decode tiles without compression, or with deflate or zstd and no pred
 
 from __future__ import annotations
 
+import lzma
 import math
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import product
@@ -42,6 +44,12 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
     32946: {"name": "numcodecs.zlib", "configuration": {"level": 6}},
     50000: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
     34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
+}
+# by the number of the compression: decoders, and bytes of a tile that they decode to at most 256 MiB
+_UNBOUNDED: Final[dict[int, tuple[Any, int]]] = {
+    8: (zlib.decompressobj, 2**18),
+    32946: (zlib.decompressobj, 2**18),
+    34925: (lzma.LZMADecompressor, 2**15),
 }
 _JPEG: Final = (6, 7)
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
@@ -324,8 +332,19 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
     # imagecodecs cannot decode the first JPEG of a process unless another reference to its bytes exists
     encoded = handle.read(count)
+    _check_decoded(keyframe, encoded)
     decoded, _, _ = keyframe.decode(encoded, row, **options)
     return decoded if decoded is None else np.asarray(decoded)
+
+
+def _check_decoded(keyframe: Any, encoded: bytes) -> None:
+    """Raises ChunkDecodeError for a tile that decodes to far more than its elements: tifffile without imagecodecs takes the memory for all of it."""
+    decoder, harmless = _UNBOUNDED.get(int(keyframe.compression), (None, 0))
+    if decoder is None or len(encoded) <= harmless:
+        return
+    most = 2 * math.prod(keyframe.chunks) * keyframe.dtype.itemsize
+    if len(decoder().decompress(encoded, most + 1)) > most:
+        raise ChunkDecodeError("the file is damaged: a tile decodes to more than its elements")
 
 
 def _shape_of(decoded: Values, sizes: Sequence[int]) -> tuple[int, ...]:
