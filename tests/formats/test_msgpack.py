@@ -255,7 +255,7 @@ from frazil.formats.msgpack import DEPTH_LIMIT, pack
 deep = []
 for level in range(DEPTH_LIMIT - 1):
     deep = [deep] if level % 2 else {"x": deep}
-threading.stack_size(2**15)
+threading.stack_size(2**16)
 thread = threading.Thread(target=lambda: print(len(pack(deep))))
 thread.start()
 thread.join()
