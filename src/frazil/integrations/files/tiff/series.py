@@ -7,12 +7,13 @@ from __future__ import annotations
 import lzma
 import math
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import product
 from types import ModuleType
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from frazil.integrations.files.scanned import (
 from frazil.integrations.files.sources.source import Source, open_file, state_of
 from frazil.integrations.files.tiff.messages import tiff_messages
 from frazil.integrations.files.tiff.ome import declared_planes
+from frazil.integrations.files.tiff.page_reads import PageReads, check_first_pages
 from frazil.metadata.json_text import Json
 
 TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -75,8 +77,8 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     with tiff_messages() as messages:
         try:
             # a file must not choose which other files are opened, as OME-XML could
-            with tifffile.TiffFile(file, _multifile=False) as tiff:
-                _check_circle(file, tiff, state.size, name)
+            with tifffile.TiffFile(PageReads(file, name), _multifile=False) as tiff:
+                check_first_pages(file, tiff, name)
                 _check_planes(tiff, state.size, name)
                 levels = [
                     (i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)
@@ -97,25 +99,16 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
 
 
-def _check_circle(file: BinaryIO, tiff: Any, size: int, name: str) -> None:
-    """Raises FormatError if the pages of a file of `size` bytes form a circle: tifffile would follow it without an end."""
-    form, offset = tiff.tiff, int(tiff.pages.first.offset)
-    order: Literal["little", "big"] = "little" if tiff.byteorder == "<" else "big"
-    found: set[int] = set()
-    while 0 < offset < size:
-        if offset in found:
-            raise FormatError(f"the TIFF file is damaged: its pages form a circle, at byte {offset}", key=name)
-        found.add(offset)
-        file.seek(offset)
-        tags = int.from_bytes(file.read(form.tagnosize), order)
-        file.seek(offset + form.tagnosize + tags * form.tagsize)
-        offset = int.from_bytes(file.read(form.offsetsize), order)
-
-
 def _check_planes(tiff: Any, size: int, name: str) -> None:
     """Raises FormatError for OME-XML that declares more planes than a file of `size` bytes can have."""
+
+    def page_size(number: int) -> int | None:
+        with suppress(IndexError):
+            return int(tiff.pages[number].size)
+        return None
+
     text = tiff.ome_metadata
-    planes = declared_planes(text, int(tiff.pages.first.size)) if text else 0
+    planes = declared_planes(text, page_size) if text else 0
     if planes > size:
         raise FormatError(f"its OME-XML declares {planes} planes, and the file has {size} bytes", key=name)
 
@@ -338,7 +331,9 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
 
 
 def _check_decoded(keyframe: Any, encoded: bytes) -> None:
-    """Raises ChunkDecodeError for a tile that decodes to far more than its elements: tifffile without imagecodecs takes the memory for all of it."""
+    """Raises ChunkDecodeError for a tile that decodes to far more than its elements: tifffile takes the memory for all of it, except with imagecodecs."""
+    if "imagecodecs" in sys.modules:  # tifffile has imported it, or cannot
+        return
     decoder, harmless = _UNBOUNDED.get(int(keyframe.compression), (None, 0))
     if decoder is None or len(encoded) <= harmless:
         return
