@@ -12,6 +12,7 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.kerchunk import references
 from frazil.integrations.files.kerchunk.reference_columns import Targets, url_of
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.source import source_of
@@ -144,6 +145,17 @@ def test_templates_that_multiply(tmp_path: Path) -> None:
     file.write_text(json.dumps(document))
     with pytest.raises(FormatError, match="its templates make URLs of more than"):
         scan_file(file)
+
+
+def test_many_references_share_the_text_of_a_template(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The limit is one of memory: references with the same URL count once."""
+    file = write(tmp_path)
+    document = json.loads(file.read_text())
+    document["templates"]["t"] = "x" * 2**12
+    document["refs"].update({f"deep/temp/9.{number}": ["{{t}}.nc", 0, 1] for number in range(1000)})
+    file.write_text(json.dumps(document))
+    monkeypatch.setattr(references, "_MOST", file.stat().st_size)
+    assert scan_file(file).arrays
 
 
 @pytest.mark.parametrize("last", [".zgroup", ".zarray"])

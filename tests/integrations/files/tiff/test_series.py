@@ -346,6 +346,16 @@ def test_planes_of_another_size_than_the_first_page(tmp_path: Path) -> None:
         scan_file(tmp_path / "a.tif")
 
 
+def test_many_images_of_one_page(tmp_path: Path) -> None:
+    """Not a circle, although each image reads it."""
+    text = OME.format(**SOUND).replace('IFD="0"', 'IFD="1"')
+    head, tail = text.index("<Image"), text.index("</OME>")
+    with tifffile.TiffWriter(tmp_path / "a.tif") as made:
+        for part in (text[:head] + text[head:tail] * 50 + text[tail:], None):
+            made.write(np.zeros((16, 16), "u1"), description=part, metadata=None, contiguous=False)
+    assert len(scan_file(tmp_path / "a.tif").arrays) == 50
+
+
 def test_an_image_without_data(tmp_path: Path) -> None:
     text = OME.format(**{**SOUND, "x": 10**6}).replace("TiffData", "Other")
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((16, 16), "u1"), description=text, metadata=None)

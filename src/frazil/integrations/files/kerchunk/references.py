@@ -121,6 +121,7 @@ def _references(document: object, name: str) -> dict[str, object]:
         )
 
     texts = {str(key): str(value) for key, value in templates.items()}
+    urls: dict[str, str] = {}  # with templates replaced: most references name one of a few
     left = _MOST
 
     def text_of(match: re.Match[str]) -> str:
@@ -134,7 +135,9 @@ def _references(document: object, name: str) -> dict[str, object]:
     def replaced(key: str, value: object) -> object:
         if not isinstance(value, list) or not value or not isinstance(value[0], str):
             return value
-        url = _TEMPLATE.sub(text_of, value[0])
+        url = urls.get(value[0])
+        if url is None:
+            url = urls[value[0]] = _TEMPLATE.sub(text_of, value[0])
         if "{{" in url and "version" in document:
             raise FormatError(
                 f"the template in the URL of {key} is not replaced: {shown(url)}",

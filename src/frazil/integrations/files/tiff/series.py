@@ -11,9 +11,10 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from itertools import product
 from types import ModuleType
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from frazil.integrations.files.scanned import (
 from frazil.integrations.files.sources.source import Source, open_file, state_of
 from frazil.integrations.files.tiff.messages import tiff_messages
 from frazil.integrations.files.tiff.ome import declared_planes
-from frazil.integrations.files.tiff.page_reads import PageReads, check_first_pages
+from frazil.integrations.files.tiff.page_reads import PageReads, circle
 from frazil.metadata.json_text import Json
 
 TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -56,6 +57,8 @@ _UNBOUNDED: Final[dict[int, tuple[Any, int]]] = {
 _JPEG: Final = (6, 7)
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
 _FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that contains a page
+_FIRST_PAGES: Final = 128  # tifffile compares 100
+_MOST_TAGS: Final = 4096  # of a page; tifffile follows no page with more
 _MOST_COLOURS: Final = 2**12
 _MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
@@ -78,7 +81,7 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
         try:
             # a file must not choose which other files are opened, as OME-XML could
             with tifffile.TiffFile(PageReads(file, name), _multifile=False) as tiff:
-                check_first_pages(file, tiff, name)
+                _check_first_pages(file, tiff, name)
                 _check_planes(tiff, state.size, name)
                 levels = [
                     (i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)
@@ -99,9 +102,27 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
 
 
+def _check_first_pages(file: BinaryIO, tiff: Any, name: str) -> None:
+    """Raises FormatError if the first pages form a circle. No more pages are read: they may take two requests each."""
+    form, offset = tiff.tiff, int(tiff.pages.first.offset)
+    order: Literal["little", "big"] = "little" if tiff.byteorder == "<" else "big"
+    found: set[int] = set()
+    while 0 < offset < tiff.filehandle.size and len(found) < _FIRST_PAGES:
+        if offset in found:
+            raise circle(offset, name)
+        found.add(offset)
+        file.seek(offset)
+        tags = int.from_bytes(file.read(form.tagnosize), order)
+        if tags > _MOST_TAGS:
+            return
+        file.seek(offset + form.tagnosize + tags * form.tagsize)
+        offset = int.from_bytes(file.read(form.offsetsize), order)
+
+
 def _check_planes(tiff: Any, size: int, name: str) -> None:
     """Raises FormatError for OME-XML that declares more planes than a file of `size` bytes can have."""
 
+    @cache
     def page_size(number: int) -> int | None:
         with suppress(IndexError):
             return int(tiff.pages[number].size)
