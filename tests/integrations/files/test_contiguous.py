@@ -15,7 +15,7 @@ from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padd
 shapes = st.lists(st.integers(0, 12), max_size=4).map(tuple)
 
 
-@given(shapes, st.sampled_from([1, 2, 8]), st.integers(0, 20), st.integers(0, 7), st.booleans(), st.integers(8, 64))
+@given(shapes, st.sampled_from([1, 2, 8]), st.integers(0, 20), st.integers(0, 7), st.booleans(), st.integers(1, 64))
 def test_every_element_has_its_bytes(
     shape: tuple[int, ...], itemsize: int, begin: int, between: int, by_records: bool, chunk_bytes: int
 ) -> None:
@@ -57,6 +57,8 @@ def test_every_element_has_its_bytes(
     ("shape", "itemsize", "chunk"),
     [
         ((), 8, ()),
+        ((), 2**21, ()),
+        ((2, 3), 2**21, (1, 1)),
         ((0, 5), 8, (1, 5)),
         ((1000,), 8, (1000,)),
         ((2**20,), 8, (2**17,)),

@@ -60,6 +60,8 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
         target *= 2
     if total <= target:
         return whole
+    if itemsize > target:
+        return (1,) * len(whole)
     inner = [math.prod(whole[axis + 1 :]) * itemsize for axis in range(len(whole))]
     axis = next(axis for axis, size in enumerate(inner) if size <= target)
     extent, size = whole[axis], inner[axis]

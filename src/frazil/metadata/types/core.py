@@ -62,6 +62,7 @@ class DataType(Value, ABC):
             raise MetadataError(
                 f"an element of {name} has {dtype.itemsize} bytes; at most {LARGEST_ITEM} are possible",
                 path="data_type",
+                hint="use elements of variable length, such as dtype=str, or a dimension for the parts of an element",
             )
         self.name, self.dtype, self.swaps = name, dtype, swaps
 

@@ -190,3 +190,14 @@ def test_groups_of_a_hundred_levels_are_not_entered(tmp_path: Path) -> None:
     scanned = scan_file(tmp_path / "deep.h5")
     assert [array.path for array in scanned.arrays] == ["/".join("b" * 100)]
     assert [(part.path, part.loses_values) for part in scanned.skipped] == [("/".join("a" * 101), True)]
+
+
+def test_elements_that_are_too_large_are_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", shape=(2,), dtype="S67108865", chunks=(1,))
+        file.create_dataset("b", shape=(2,), dtype=[("x", "S67108864"), ("y", "i4")])
+        file.create_dataset("c", shape=(2, 2), dtype="S2097153")
+    scanned = scan_file(tmp_path / "a.h5")
+    assert [(array.path, array.chunk_shape) for array in scanned.arrays] == [("c", (1, 1))]
+    assert [part.path for part in scanned.skipped] == ["a", "b"]
+    assert all("at most 67108864 are possible" in part.reason for part in scanned.skipped)

@@ -47,6 +47,7 @@ from frazil.integrations.files.scanned import (
     text_of,
 )
 from frazil.metadata.paths import check_name
+from frazil.metadata.types.core import LARGEST_ITEM
 
 if TYPE_CHECKING:
     import h5py
@@ -233,6 +234,8 @@ class _Scan:
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
         dtype = data_type_of(self.h5py, dataset.id.get_type())
+        if dtype.itemsize > LARGEST_ITEM:
+            raise InvalidInputError(f"its elements have {dtype.itemsize} bytes; at most {LARGEST_ITEM} are possible")
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
         properties = dataset.id.get_create_plist()
