@@ -273,7 +273,7 @@ def _name_hint(files: RepositoryFormat, name: str) -> str:
     try:
         return (
             suggestion(name, [*files.tags(), *files.branches()])
-            or f"repo.branches and repo.tags list the names; {_HINT}"
+            or f"`frazil repo branch` and `frazil repo tag` list the names, as repo.branches and repo.tags do; {_HINT}"
         )
     except FrazilError:
         return _HINT

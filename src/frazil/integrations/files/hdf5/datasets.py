@@ -46,7 +46,6 @@ from frazil.integrations.files.scanned import (
     select_chunks,
     text_of,
 )
-from frazil.metadata.paths import check_name
 from frazil.metadata.types.core import LARGEST_ITEM
 
 if TYPE_CHECKING:
@@ -180,7 +179,6 @@ class _Scan:
             return None
         if not isinstance(link, self.h5py.HardLink):
             raise InvalidInputError("it is a link to another file, or to nothing, and links are not followed")
-        check_name(name)
         check_path(path)
         node = group[name]
         if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
