@@ -46,7 +46,6 @@ from frazil.integrations.files.scanned import (
     select_chunks,
     text_of,
 )
-from frazil.metadata.types.core import LARGEST_ITEM
 
 if TYPE_CHECKING:
     import h5py
@@ -232,8 +231,6 @@ class _Scan:
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
         dtype = data_type_of(self.h5py, dataset.id.get_type())
-        if dtype.itemsize > LARGEST_ITEM:
-            raise InvalidInputError(f"its elements have {dtype.itemsize} bytes; at most {LARGEST_ITEM} are possible")
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
         properties = dataset.id.get_create_plist()

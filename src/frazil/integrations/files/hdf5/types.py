@@ -12,6 +12,7 @@ from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.scanned import bytes_codec
 from frazil.metadata.json_text import Json
+from frazil.metadata.types.core import LARGEST_ITEM
 
 _FILTERS: Final = {  # names from HDF5's list of registered filters, by number
     1: "deflate",
@@ -44,6 +45,13 @@ def load_h5py() -> ModuleType:
 def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     """The dtype of elements of an h5py.h5t.TypeID, as they are in the file; of compounds the members in their order, without gaps; object for text of any
     length. Raises InvalidInputError, naming the type, for one that no array here can have."""
+    found = _data_type(h5py, kind)
+    if found.itemsize > LARGEST_ITEM:
+        raise InvalidInputError(f"its elements have {found.itemsize} bytes; at most {LARGEST_ITEM} are possible")
+    return found
+
+
+def _data_type(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     found = _number(h5py, kind)
     if found is not None:
         return found
