@@ -76,9 +76,9 @@ def lack(*what: str) -> None:
     _filter(rules)
 
 
-def lack_sync_of(descriptor: int, error: int = errno.EIO) -> None:
-    """From now on fsync of this descriptor fails, in this thread and in those that it starts."""
-    call = (_EQUAL, 0, 3, _NUMBERS[platform.machine()]["fsync"])
+def lack_sync_of(descriptor: int, error: int = errno.EIO, call_name: str = "fsync") -> None:
+    """From now on fsync, or another call, of this descriptor fails, in this thread and in those that it starts."""
+    call = (_EQUAL, 0, 3, _NUMBERS[platform.machine()][call_name])
     test = (_EQUAL, 0, 1, descriptor)
     _filter([(_LOAD, 0, 0, 0), call, (_LOAD, 0, 0, 16), test, (_RETURN, 0, 0, _REFUSE | error)])
 

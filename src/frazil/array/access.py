@@ -5,7 +5,7 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py rememb
 from __future__ import annotations
 
 from collections.abc import Callable
-from errno import ENOMEM
+from errno import ENOMEM, ESTALE
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -166,13 +166,7 @@ def failure(
             hint="the stored data are intact: the codecs of the array cannot encode these values",
         )
     if code == _kernel.FAILED_STALE:
-        return ConflictError(
-            f"a chunk was replaced while it was read: {text}",
-            key=key,
-            path=path,
-            chunk=chunk,
-            hint="read or write it again",
-        )
+        return unreadable(ESTALE, key=key, path=path, chunk=chunk, message="a chunk could not be read")
     if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
         return codec_error(access, index_error(code, text), key, chunk)
     if code == _kernel.FAILED_IO:

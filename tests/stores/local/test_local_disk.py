@@ -21,6 +21,7 @@ from tests.stores.local_disks import fork, mounted, run_processes
 from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 import frazil
+from frazil.array.shape import resize
 from frazil.errors import AlreadyExistsError, FrazilError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.values import ABSENT, ABSENT_KEY, FOLDER, NO_SPANS
@@ -273,16 +274,86 @@ def test_what_other_machines_do_to_open_files_is_told(tmp_path: Path) -> None:
     def write(array: frazil.Array) -> None:
         array[3] = 2
 
-    cases = [
+    cases: list[tuple[str, Callable[[], object], str]] = [
         ("leases that end", lambda: array[:], "has a lease on it"),
         ("open files that others remove", lambda: array[:], "replaced 100 times"),
         ("open files that others remove", lambda: plain[:], "replaced 100 times"),
-        ("open files that others remove", lambda: text[:], "replaced while it was read"),
-        ("open files that others remove", partial(write, plain), "replaced while it was read"),
+        ("open files that others remove", lambda: text[:], "another machine has removed it"),
+        ("open files that others remove", partial(write, plain), "another machine has"),
         ("lock files that others remove", partial(write, array), "another machine has removed it"),
     ]
     run_processes([partial(run, *case) for case in cases])
     assert (array[:] == 1).all() and (plain[:] == 1).all()
+
+
+@pytest.mark.parametrize("shards", [None, (8,)])
+@pytest.mark.parametrize("dtype", ["int32", str])
+def test_chunks_that_other_machines_replace_are_read_again(
+    tmp_path: Path, shards: tuple[int] | None, dtype: str | type[str]
+) -> None:
+    require_filters()
+    array = frazil.create_array(tmp_path, shape=(8,), dtype=dtype, chunks=(4,), shards=shards)
+    first, other, new = (np.array([value] * 8, dtype)[:4] for value in (1, 2, 3))
+    chunk = tmp_path / "c/0"
+    array[:4] = other
+    content = chunk.read_bytes()
+
+    def run(call: Callable[[], object]) -> None:
+        fetch = LocalStore.fetch
+        open_ones: list[str] = []
+
+        def fetched(store: LocalStore, *given: object, **named: object) -> object:
+            if open_ones:
+                os.open(os.devnull, os.O_RDONLY)  # no later file has the number of the first one
+            answer = fetch(store, *given, **named)  # type: ignore[arg-type]
+            if not open_ones:
+                links = Path("/proc/self/fd").iterdir()
+                open_ones.extend(one.name for one in links if os.path.realpath(one) == str(chunk))
+                if open_ones:
+                    lack_sync_of(int(open_ones[0]), errno.ESTALE, "pread64")
+                    (tmp_path / "new").write_bytes(content)
+                    os.replace(tmp_path / "new", chunk)
+            return answer
+
+        LocalStore.fetch = fetched  # type: ignore[assignment, method-assign]
+        call()
+        assert open_ones, "a file was open"
+
+    def write() -> None:
+        array[3] = new[0]
+
+    def read() -> None:
+        assert (array[:4] == other).all()
+
+    def count() -> None:
+        assert array.nchunks_initialized == 1
+
+    for call in (write, *([count] if shards else []), *([read] if shards and dtype is str else [])):
+        array[:4] = first
+        run_processes([partial(run, call)])
+    array[:4] = first
+    run_processes([partial(run, write)])
+    np.testing.assert_array_equal(array[:4], [*other[:3], new[0]])
+
+
+def test_an_array_that_cannot_be_cleared_again_is_an_error(tmp_path: Path) -> None:
+    """By a resize: other processes may have written to the chunks outside of the new lengths."""
+    require_filters()
+    array = frazil.create_array(tmp_path, shape=(8,), dtype="int32", chunks=(4,))
+    array[:] = 1
+
+    def run() -> None:
+        clear_again = resize.Cut.clear_again
+
+        def cleared_again(cut: resize.Cut) -> None:
+            lack("open files that others remove")
+            clear_again(cut)
+
+        resize.Cut.clear_again = cleared_again  # type: ignore[assignment, method-assign]
+        with no_pauses():
+            assert "another machine has" in str(refusal(StoreError, lambda: array.resize((6,))))
+
+    run_processes([run])
 
 
 def test_a_disk_that_cannot_sync_folders(tmp_path: Path) -> None:

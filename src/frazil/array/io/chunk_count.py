@@ -13,7 +13,7 @@ from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards,
 from frazil.base.arrays import Columns
 from frazil.base.late import LateModule
 from frazil.base.retry import READS, attempts, replaced
-from frazil.errors import DataError
+from frazil.errors import DataError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class ChunkCount:
             try:
                 opened = open_shards(self._access, located, coords, fetched)
                 return self._of_level(0, opened.shards, coords, self._grid.corners(coords))
-            except DataError:
-                if not replaced_since(self._access, located, fetched):
+            except (DataError, StoreError) as error:
+                if not replaced_since(self._access, located, fetched, error):
                     raise
         raise replaced("a shard was", located.names[0])
 

@@ -47,7 +47,7 @@ from frazil.base.record import Record
 from frazil.base.retry import READS, attempts, when_files_are_free
 from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
-from frazil.errors import DataError, InvalidInputError
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.indexing import BoxPlan, BoxSelection, PointSelection, box_plan
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import Fetched, Sources, Versions, whole_spans
@@ -361,8 +361,8 @@ def _fetch(access: Access, batch: Batch, rows: Columns, located: Located) -> Fou
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, batch.shards[rows], fetched)
-    except DataError:
-        if not replaced_since(access, located, fetched):
+    except (DataError, StoreError) as error:
+        if not replaced_since(access, located, fetched, error):
             raise
         return [], _NO_ROWS, rows.tolist()
     objects, spans, (tables, slot) = opened.shards
@@ -381,8 +381,8 @@ def _read_found(access: Access, target: Target, found: Found) -> list[int]:
     """Reads inner chunks of shards. Returns the rows that changed while they were read; their remembered indexes are dropped."""
     try:
         changed = _read_inner_chunks(access, target, found)
-    except DataError:
-        if found.fetched is None or not replaced_since(access, found.located, found.fetched):
+    except (DataError, StoreError) as error:
+        if found.fetched is None or not replaced_since(access, found.located, found.fetched, error):
             raise
         changed = list(range(len(found.rows)))
     if changed and access.indexes is not None:

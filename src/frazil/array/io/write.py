@@ -250,18 +250,24 @@ def _publish_chunks(
     keep_fill  chunks that are all fill value are written; else they are erased if possible"""
     coords = batch.shards[rows]
     chunks = batch.chunks(rows)
-    blobs, old = BlobTable(), None
+    blobs, old, held = BlobTable(), None, None
     expect, key_of = versions, partial(access.key, coords)
     if expect is None:
         located = access.storage.locate(coords)
         fetched = access.storage.fetch(located, whole_spans(len(rows)))
+        held = (located, fetched)
         old = blobs.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
     # without conditional erase a chunk is kept, even if it is all fill value
     keep_fill = keep_fill or access.stores_fill
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, chunks.count], np.int64)
-    values = encode(access, chunks, source, blobs, old, groups, key_of, keep_fill=keep_fill)
+    try:
+        values = encode(access, chunks, source, blobs, old, groups, key_of, keep_fill=keep_fill)
+    except StoreError as error:
+        if held is None or not replaced_since(access, *held, error):
+            raise
+        return list(range(len(rows)))
     stored, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(blobs.sources, np.ascontiguousarray(values[stored]), np.arange(len(stored) + 1, dtype=np.int64))
     yield publish_cost(access, blobs, pieces)
@@ -316,8 +322,8 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
         if access.indexes is not None:  # a stale index would cost the next read a request
             access.indexes.drop(index_names(access, coords, located))
         return changed
-    except DataError:
-        if not replaced_since(access, located, fetched):
+    except (DataError, StoreError) as error:
+        if not replaced_since(access, located, fetched, error):
             raise
         return list(range(len(rows)))
 

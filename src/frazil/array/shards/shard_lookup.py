@@ -4,7 +4,7 @@ remembered here. Only shards inside codecs are decoded."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from errno import EISDIR
+from errno import EISDIR, ESTALE
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
-from frazil.errors import FrazilError
+from frazil.errors import DataError, FrazilError, StoreError
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Versions
 
@@ -117,8 +117,11 @@ def fetch_indexes(access: Access, located: Located) -> Fetched:
     return access.storage.fetch(located, index_spans)
 
 
-def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
-    """Whether an object has been replaced since it was fetched, or was being changed in place: then an error in it does not count."""
+def replaced_since(access: Access, located: Located, fetched: Fetched, error: DataError | StoreError) -> bool:
+    """Whether an object has been replaced since it was fetched, or was being changed in place: then an error in it does not count. Other errors of stores than
+    that of NFS for a file that another machine replaced (ESTALE) do."""
+    if isinstance(error, StoreError) and error.errno != ESTALE:
+        return False
     # in this order: a writer in place finishes the file before it releases it
     return shard_append.restore_shards(access, located.names) or list(fetched.versions) != list(
         access.storage.fetch(located, NO_SPANS).versions
