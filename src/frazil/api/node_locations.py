@@ -151,8 +151,10 @@ def nothing_at(node_location: NodeLocation) -> FrazilError:
         )
         break
     else:
-        if isinstance(store, LocalStore) and (
-            outer := repository_locations.outer_repository(store, node_location.path)
+        if (
+            isinstance(store, LocalStore)
+            and (outer := repository_locations.outer_repository(store, node_location.path))
+            and not outer.later
         ):
             error.hint = f'there is a repository above it: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
     return error

@@ -78,8 +78,9 @@ def test_nothing_overwrites_later_formats_or_writes_among_their_files(key: str, 
     location: Any = tmp_path / "sea" if place == "folder" else frazil.storage.StorePath(store, "sea")
     before = {name: store.get(name) for name in store.list()}
     for write in _writes(location, store):
-        with pytest.raises(FrazilError):
+        with pytest.raises(FrazilError) as caught:
             write()
+        assert "write to a branch" not in f"{caught.value.hint}"
         assert {name: store.get(name) for name in store.list()} == before
 
 

@@ -25,10 +25,11 @@ _MAGIC: Final = "ICE🧊CHUNK".encode()  # its first bytes (repository/alpha/bra
 
 
 class Outer(Record):
-    """The location of a repository as text, and the path of a location inside it."""
+    """The location of a repository as text, the path of a location inside it, and whether the repository has one of Icechunk's later formats."""
 
     location: str
     inside: str
+    later: bool
 
 
 def is_repository(store: Store, prefix: str) -> bool:
@@ -49,14 +50,27 @@ def _has_state(store: Store, key: str) -> bool:
     return store.get_partial_values([(key, (0, len(_MAGIC)))]) == [_MAGIC]
 
 
+def _is_later(store: Store, prefix: str) -> bool:
+    """Whether a repository has one of Icechunk's later formats."""
+    return not store.exists(prefix + MAIN_FILES + _FIRST)
+
+
 def check_no_repository(store: Store, prefix: str) -> None:
     """Raises AlreadyExistsError where a repository is at a prefix; StoreError."""
     if is_repository(store, prefix):
+        branch = _branch_hint("sea.repo@main", later=_is_later(store, prefix))
         raise AlreadyExistsError(
             f"a repository already exists in {store}",
             path=prefix or "/",
-            hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another location: its history is never overwritten",
+            hint=f"{branch}; or choose another location: its history is never overwritten",
         )
+
+
+def _branch_hint(name: str, *, later: bool) -> str:
+    """How a repository is written to. name: of a place in one on the command line"""
+    if later:
+        return "it has a later format of Icechunk, which Frazil does not read yet: use Icechunk"
+    return f"write to a branch of it, in a transaction or on the command line as in {name}"
 
 
 def check_outside(store: Store, prefix: str) -> None:
@@ -66,7 +80,7 @@ def check_outside(store: Store, prefix: str) -> None:
         raise InvalidInputError(
             f"the destination is among the files of a repository: {outer.location}",
             path=outer.inside,
-            hint=f"write to a branch of it, in a transaction or on the command line as in {outer.location}@main/{outer.inside}; or choose a location beside it",
+            hint=f"{_branch_hint(f'{outer.location}@main/{outer.inside}', later=outer.later)}; or choose a location beside it",
         )
 
 
@@ -90,7 +104,7 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
     for count in reversed(range(len(parts))):
         below = "/".join([*parts[:count], ""]) if count else ""
         if is_repository(store, below):
-            return Outer(f"{store}/{below}".rstrip("/"), "/".join(parts[count:]))
+            return Outer(f"{store}/{below}".rstrip("/"), "/".join(parts[count:]), _is_later(store, below))
     if isinstance(store, zip_store.ZipStore) and store.file is not None:
         return _outer_folder(store.file)
     return None
@@ -100,8 +114,9 @@ def _outer_folder(location: str) -> Outer | None:
     folder = os.path.dirname(location)
     while True:
         with suppress(AccessError):  # a file of another user: a new node beside it does no harm
-            if _may_be_repository(folder) and is_repository(LocalStore(folder), ""):
-                return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
+            if _may_be_repository(folder) and is_repository(store := LocalStore(folder), ""):
+                inside = os.path.relpath(location, folder).replace(os.sep, "/")
+                return Outer(folder, inside, _is_later(store, ""))
         above = os.path.dirname(folder)
         if above == folder:
             return None
