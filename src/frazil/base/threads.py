@@ -16,7 +16,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Condition, Thread, current_thread, main_thread
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
-from weakref import ref
+from weakref import WeakSet, ref
 
 from frazil.base.weak_references import is_alone
 
@@ -25,6 +25,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _PATIENCE: Final = 0.1  # seconds until a thread that waits looks whether it was interrupted
+_given_up: Final[WeakSet[Thread]] = WeakSet()
 
 
 class Pending(Generic[Result]):
@@ -61,10 +62,12 @@ class Pending(Generic[Result]):
         return False
 
     def wait(self) -> None:
-        """Returns when the call has ended."""
+        """Returns when the call has ended. Raises KeyboardInterrupt in a thread that was given up."""
         while not self.done:  # Python misses a signal that arrives just before a thread waits for a lock
             if self._ended.acquire(timeout=_PATIENCE):
                 self._ended.release()
+            elif current_thread() in _given_up:
+                raise KeyboardInterrupt
 
     def result(self) -> Result:
         """Waits for the call, and returns its result, once. Raises its error."""
@@ -168,6 +171,11 @@ def join(thread: Thread) -> None:
 
     while not to_its_end(ends):
         pass
+
+
+def give_up(threads: Iterable[Thread]) -> None:
+    """Ends what threads wait for, as an interrupt ends it in the main thread: a request whose server does not respond is not awaited."""
+    _given_up.update(threads)
 
 
 def wait_for_change(condition: Condition) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.faults.interrupted_lines import Interrupts, ends
 
 from frazil.array.io.scheduler import Budget, Scheduler, Task
-from frazil.base.threads import wait_for_change
+from frazil.base.threads import Pending, wait_for_change
 from frazil.errors import StoreError
 from frazil.runtime import Runtime
 from frazil.stores.values import Columns
@@ -375,3 +375,31 @@ def test_a_task_that_lacks_files_is_done_in_halves(direct: bool) -> None:
     tasks = [Task(np.arange(low, low + 10), 0, stages) for low in range(0, 50, 10)]
     Scheduler(Runtime(), direct=direct).run(iter(tasks))
     assert sorted(row for rows in done for row in rows) == list(range(50))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_interrupt_ends_what_other_threads_wait_for(waits: bool) -> None:
+    """As answers of a server that does not respond. waits: also the main thread, which takes the first or last task."""
+    here, begun = threading.get_ident(), count(1)
+    response = Pending(int)
+    late = threading.Timer(30, response.run)  # so that the test ends where it fails
+
+    def stages(_: Columns) -> Iterator[int]:
+        if next(begun) == 3:
+            signal.pthread_kill(here, signal.SIGINT)
+        if waits or threading.get_ident() != here:
+            response.wait()
+        return iter(())
+
+    others = threading.enumerate()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    late.start()
+    try:
+        tasks = iter([Task(np.arange(1), 0, stages) for _ in range(4)])
+        with pytest.raises(KeyboardInterrupt):
+            Scheduler(Runtime(requests_in_flight=4), direct=False).run(tasks)
+        assert not response.done
+    finally:
+        late.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert not {thread for thread in threading.enumerate() if thread.name == "frazil task"}.difference(others)

@@ -108,7 +108,8 @@ class Scheduler:
     def run(self, tasks: Iterator[Task]) -> None:
         """Runs all tasks. They begin in order; one thread at a time takes the next from `tasks`. No thread is started for a single task.
 
-        An interrupt, or else the first error, is raised when all running stages are done; after it no stage begins."""
+        An interrupt, or else the first error, is raised when all running stages are done; after it no stage begins. After an interrupt, they do not wait for
+        requests."""
         first = list(islice(tasks, self._workers)) if self._workers > 1 else []
         if len(first) < 2:
             for task in chain(first, tasks):
@@ -179,10 +180,13 @@ class _Run:
         try:
             threads.to_its_end(start)  # an interrupt in Thread.start may keep the thread from its work
             self._work()
+            if not all(isinstance(error, Exception) for error in self._errors):
+                threads.give_up(others)
             for thread in others:
                 threads.join(thread)
         except BaseException:  # an interrupt
             self._end()
+            threads.give_up(others)
             for thread in others:
                 threads.join(thread)
             raise
