@@ -350,10 +350,10 @@ def open_node(
     }
     if mode not in ("r", "r+"):
         if "shape" in arguments or "data" in arguments:
-            return open_array(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
+            return open_array(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
         _check_group_arguments(arguments)
         if mode != "a":
-            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
+            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
     else:
         _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
@@ -362,7 +362,7 @@ def open_node(
     node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
         if mode == "a":
-            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type]
+            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
         raise node_locations.nothing_at(node_location)
     modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):
