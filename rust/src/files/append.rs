@@ -30,7 +30,7 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
 }
 
-/// Overwrites bytes of a shard. NOTSUP: readers could not notice it, and nothing was changed.
+/// Overwrites bytes of a shard. NOTSUP: readers may not notice it, and no byte was changed.
 pub(crate) fn overwrite(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<()> {
     // before the write: a reader that reads meanwhile finds another version afterwards
     if !disk.stamp()? {

@@ -35,7 +35,7 @@ pub(crate) trait Disk {
     fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
     /// Truncates the shard.
     fn cut(&mut self, size: u64) -> System<()>;
-    /// Gives the shard a version that it did not have before. False: the disk keeps no times of change.
+    /// Gives the shard a version that it did not have before. False: the disk does not keep the exact time, so the system may give a write the same one.
     fn stamp(&mut self) -> System<bool>;
     /// Learns of writes to the shard that failed later.
     fn flush(&mut self) -> System<()>;
