@@ -143,11 +143,11 @@ class BoxBatch:
         """Expands the chunks of these rows of `shards` (ascending; None: all)."""
         entries, runs, before = self._columns()
         alone = self.shard_count == self.chunk_count  # each chunk is a shard of its own
-        if alone or (rows is None and self.shard_count == 1):
+        if alone or (self.shard_count == 1 and (rows is None or rows.size)):
             index = _product([_numbered(first, axis.chunk.size) for first, axis in zip(before, self.axes, strict=True)])
             if rows is None:
                 rows = _numbered(0, self.shard_count)
-            else:
+            elif alone:
                 index = index[rows]
             offsets = _numbered(0, rows.size + 1) if alone else np.array([0, self.chunk_count], np.int64)
             return BoxChunks(self.axes, (index, entries, runs), rows, offsets)
