@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.base.arrays import among
 from frazil.base.late import LateModule
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, one_line, shown
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
@@ -27,6 +27,7 @@ else:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # least characters of an id that name a snapshot
 _HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
+_MAX_PRINTED: Final = 10  # snapshots that a history prints
 _AT_ONCE: Final = 64  # snapshots that are read in one batch
 _MAX_LISTED: Final = 4  # the most snapshots that an error names
 _SIMILAR_LETTERS: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
@@ -91,7 +92,7 @@ def with_metadata(found: Sequence[Commit]) -> Iterator[Commit]:
 
 
 class History(Iterator[Commit]):
-    """A snapshot and its ancestors, newest first. An iterator; notebooks show it from its beginning."""
+    """A snapshot and its ancestors, newest first. An iterator; it prints, and notebooks show it, from its beginning."""
 
     __slots__ = ("_commits", "_made")
 
@@ -101,6 +102,13 @@ class History(Iterator[Commit]):
 
     def __next__(self) -> Commit:
         return next(self._commits)
+
+    def __repr__(self) -> str:
+        try:
+            found = list(islice(commits(*self._made), _MAX_PRINTED + 1))
+        except FrazilError as error:
+            return one_line(f"<frazil history that cannot be read: {error}>")
+        return "\n".join([*map(repr, found[:_MAX_PRINTED]), *("...",) * (len(found) > _MAX_PRINTED)])
 
     def _repr_html_(self) -> str:
         found = list(islice(commits(*self._made), html_table.MOST_ROWS + 1))

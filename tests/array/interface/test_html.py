@@ -125,6 +125,7 @@ def test_repositories_and_histories(tmp_path: Path) -> None:
     newest = next(history)
     assert newest.id in shown(history), "it is shown from its beginning"
     assert BAD.replace("\n", "\\n") in shown(history)
+    assert repr(history).splitlines()[0] == repr(newest), "in a terminal, too"
     assert len(list(history)) == 2
     session = repo.readonly_session("main")
     assert list(session) == session._ipython_key_completions_() == ["one", "sc"]
