@@ -182,7 +182,9 @@ class NodesOnly(ZarrMemoryStore):
             raise Refused("virtual chunk location is not authorized\n  context: bad key prefix")
         if name in {".zarray", ".zgroup", ".zattrs"}:
             raise KeyError(key)
-        if name != "zarr.json" and not f"{folder}/".startswith(("c/", "t/c/")):
+        if f"{key}/".startswith("c/") and name != "zarr.json":
+            raise Refused(f"there is not an array at `/`: getting chunk reference\n  context: key={key}")
+        if name != "zarr.json" and not f"{folder}/".startswith("t/c/"):
             raise Refused(f"invalid zarr key format {key}")
 
     async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
@@ -195,6 +197,8 @@ class NodesOnly(ZarrMemoryStore):
 
     async def getsize(self, key: str) -> int:
         self._check(key)
+        if key.startswith("no/"):
+            raise Refused("node not found at `/no`\n  context: 0")
         return await super().getsize(key) if await super().exists(key) else 0
 
     async def delete(self, key: str) -> None:
@@ -236,6 +240,18 @@ def test_icechunk_stores_refuse_keys_that_no_node_has(tmp_path: Path) -> None:
     assert frazil.open_array(tmp_path / "copy.zarr", path="t")[:].tolist() == [1, 1, 0, 0, 7]
     frazil.create_group(zarr_store, overwrite=True)
     assert list(frazil.open_group(zarr_store)) == []
+
+
+def test_icechunk_stores_have_nodes_named_as_chunks() -> None:
+    """The key "c" of a group's member is the chunk of an array for Icechunk's store."""
+    zarr_store = NodesOnly()
+    root = frazil.create_group(zarr_store)
+    root.create_group("c", attributes={"x": 1})
+    assert list(root) == ["c"]
+    assert [(path, dict(node.attrs)) for path, node in root.members()] == [("c", {"x": 1})]
+    store = resolve(zarr_store)[0]
+    assert store.get_many(["c", "c/0"], None) == [None, None]
+    assert store.sizes(["c", "c/0", "no/zarr.json"]).tolist() == [-1, -1, -1]
 
 
 class Failing(ZarrMemoryStore):
