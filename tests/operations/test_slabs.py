@@ -51,6 +51,20 @@ def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) ->
     assert all((part == values[box]).all() for _, box, part in rest)
 
 
+@pytest.mark.parametrize("shape", [(2**63 - 1,), (2**40, 2**40, 2**40), (3, 2**50)])
+def test_an_array_of_any_length_begins_at_once(shape: tuple[int, ...]) -> None:
+    """Neither columns nor slabs are listed: there may be more than memory holds."""
+    chunks = (100,) * len(shape)
+    array = frazil.create_array(MemoryStore(), shape=shape, dtype="u1", chunks=chunks, codecs=[])
+    array[(0,) * len(shape)] = 7
+    plan = plan_slabs(shape, 1, (1,) * len(shape), chunks, 10**6)
+    assert plan.slab_count > 2**20
+    slabs = read_slabs(array, plan)
+    first, second = (next(slabs).values.sum() for _ in range(2))
+    assert (first, second) == (7, 0)
+    assert next(read_slabs(array, plan, 3)).number == 3
+
+
 @pytest.mark.parametrize(
     ("shape", "blocks", "chunks", "limit", "most"),
     [

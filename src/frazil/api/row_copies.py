@@ -5,13 +5,13 @@ Values are read and written in boxes of whole chunks, of at most `bytes_in_fligh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from math import prod
 
 import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
+from frazil.base.arrays import boxes_of
 from frazil.codecs.registry import Registry
 from frazil.metadata.model import ArrayMetadata
 from frazil.repository.merge.apply import Shift
@@ -86,13 +86,12 @@ class ArrayRows:
 
 
 def _tiles(array: Array, axis: int, low: int, high: int, sizes: tuple[int, ...] | list[int]) -> Iterator[Box]:
-    ranges = [
-        [slice(low, high)]
-        if d == axis
-        else [slice(at, min(at + size, length)) for at in range(0, length, max(size, 1))]
+    others = [
+        (1, 1) if d == axis else (length, max(size, 1))
         for d, (length, size) in enumerate(zip(array.shape, sizes, strict=True))
     ]
-    yield from product(*ranges)
+    for box in boxes_of([length for length, _ in others], [size for _, size in others]):
+        yield (*box[:axis], slice(low, high), *box[axis + 1 :])
 
 
 def _extents(array: Array) -> tuple[int, ...]:

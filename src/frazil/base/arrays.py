@@ -1,10 +1,12 @@
-"""The kinds of NumPy arrays in annotations, sums of sizes, and sorted arrays as sets.
+"""The kinds of NumPy arrays in annotations, sums of sizes, sorted arrays as sets, and boxes of a grid.
 
 At run time the kinds are only names: numpy.typing takes a millisecond to import, and only type checkers need it. NumPy's own functions on sets import numpy.ma
 when they are first called: that takes 10 milliseconds, and a child that is forked meanwhile hangs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,7 +16,18 @@ if TYPE_CHECKING:
 else:
     ArrayLike = DTypeLike = object
 
-__all__ = ["ArrayLike", "Columns", "DTypeLike", "Flags", "Octets", "Values", "among", "distinct", "offsets_of"]
+__all__ = [
+    "ArrayLike",
+    "Columns",
+    "DTypeLike",
+    "Flags",
+    "Octets",
+    "Values",
+    "among",
+    "boxes_of",
+    "distinct",
+    "offsets_of",
+]
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Flags: TypeAlias = "NDArray[np.bool_]"
@@ -47,3 +60,17 @@ def offsets_of(sizes: Columns) -> Columns:
     offsets = np.zeros(len(sizes) + 1, np.int64)
     sizes.cumsum(out=offsets[1:])
     return offsets
+
+
+def boxes_of(shape: Sequence[int], extents: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    """The boxes of these extents, cut at the ends of the shape, in C order. Not from lists of the cuts: an array of few stored chunks may have more cuts than
+    memory holds."""
+    counts = [-(-length // extent) for length, extent in zip(shape, extents, strict=True)]
+    axes = tuple(zip(shape, extents, counts, strict=True))[::-1]
+    for number in range(prod(counts)):
+        box: list[slice] = []
+        rest = number
+        for length, extent, count in axes:
+            rest, at = divmod(rest, count)
+            box.append(slice(at * extent, min((at + 1) * extent, length)))
+        yield tuple(box[::-1])

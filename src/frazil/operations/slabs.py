@@ -6,7 +6,7 @@ Not here: walks through selections (window.py)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice
 from math import lcm, log, prod
 from threading import Event
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.base.arrays import Values
+from frazil.base.arrays import Values, boxes_of
 from frazil.base.record import Record
 from frazil.base.threads import Threads
 
@@ -55,17 +55,20 @@ class SlabPlan(Record):
         across = [
             -(-n // extent) for a, (n, extent) in enumerate(zip(self.shape, self.column, strict=True)) if a != self.axis
         ]
-        return prod(across) * (len(_slab_starts(self)) - 1)
+        return prod(across) * self.column_slabs
+
+    @property
+    def column_slabs(self) -> int:
+        """Number of slabs of a column: those of `_slab_starts`."""
+        step = self.column[self.axis]
+        reads = -(-self.shape[self.axis] // step)
+        return min(reads, (reads - 1) * step // self.blocks[self.axis] + 1)
 
     def columns(self) -> Iterator[tuple[slice, ...]]:
         """The columns, in C order."""
-        cuts = [
-            [slice(0, length)]
-            if axis == self.axis
-            else [slice(start, min(start + extent, length)) for start in range(0, length, extent)]
-            for axis, (length, extent) in enumerate(zip(self.shape, self.column, strict=True))
-        ]
-        yield from product(*cuts)
+        yield from boxes_of(
+            self.shape, (*self.column[: self.axis], self.shape[self.axis], *self.column[self.axis + 1 :])
+        )
 
 
 class Slab(Record):
@@ -224,12 +227,10 @@ def _read_columns(
 ) -> Iterator[Slab]:
     number = 0
     for column in plan.columns():
-        starts = _slab_starts(plan)
-        first, number = number, number + len(starts) - 1
+        first, number = number, number + plan.column_slabs
         if number > skip:
-            yield from _read_column(
-                array, plan, column, starts[max(0, skip - first) :], max(first, skip), memory, ended
-            )
+            starts = islice(_slab_starts(plan), max(0, skip - first), None)
+            yield from _read_column(array, plan, column, starts, max(first, skip), memory, ended)
 
 
 def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
@@ -245,23 +246,28 @@ def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
             raise
 
 
-def _slab_starts(plan: SlabPlan) -> list[int]:
+def _slab_starts(plan: SlabPlan) -> Iterator[int]:
     """The first rows of the slabs of a column, and its length: each slab ends with the last whole block that was read."""
     length, step, block = plan.shape[plan.axis], plan.column[plan.axis], plan.blocks[plan.axis]
-    ends = (length if end >= length else end // block * block for end in range(step, length + step, step))
-    return sorted({0, *ends})
+    yield 0
+    last = 0
+    for end in range(step, length + step, step):
+        start = length if end >= length else end // block * block
+        if start > last:
+            yield start
+            last = start
 
 
 def _read_column(
     array: Array,
     plan: SlabPlan,
     column: tuple[slice, ...],
-    starts: list[int],
+    starts: Iterator[int],
     number: int,
     memory: Sequence[Values],
     ended: Event | None,
 ) -> Iterator[Slab]:
-    """The slabs of a column from the row starts[0] on. memory: buffers that slabs use in turns, each for the rows that are read at once, and rows kept from
+    """The slabs of a column from the first row of `starts` on. memory: buffers that slabs use in turns, each for the rows that are read at once, and rows kept from
     before. ended: a second thread reads until this is set"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
@@ -276,9 +282,9 @@ def _read_column(
     if is_text:  # its length is known after it was read: by whole chunks, few at once
         least = max(plan.blocks[axis], array.chunks[axis])
         piece = least * max(min(_TEXT_PIECE, plan.nbytes // 16) * rows // (plan.nbytes * least), 1)
-    base = read = starts[0]
+    base = read = next(starts)
     turn = number
-    for at, end in enumerate(starts[1:], number):
+    for at, end in enumerate(starts, number):
         buffer = buffers[turn % len(buffers)]
         while read < end:
             if ended is not None and ended.is_set():

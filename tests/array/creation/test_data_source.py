@@ -435,3 +435,7 @@ def test_values_are_released_before_the_next_ones_are_read() -> None:
     runtime = frazil.Runtime(bytes_in_flight=64)
     array = frazil.create_array(frazil.stores.MemoryStore(), data=Slices(), chunks=(2, 4), runtime=runtime)
     assert array[:, 0].tolist() == [0, 0, 2, 2, 4, 4, 6, 6]
+
+
+def test_boxes_of_any_length_are_not_listed() -> None:
+    assert next(boxes((2**63 - 1, 2**40), (1, 2), 4)) == (slice(0, 1), slice(0, 4))

@@ -5,7 +5,7 @@ Nothing is written here (docs/design/043-shard-writer.md)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, product
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.array.interface.indexer import as_values
 from frazil.array.interface.lazy_view import LazyView
-from frazil.base.arrays import ArrayLike, Values
+from frazil.base.arrays import ArrayLike, Values, boxes_of
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError
@@ -143,11 +143,7 @@ def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[B
         extents[axis], size = extents[axis] * times, size * times
         if times < count:
             break
-    cuts = [
-        [slice(low, min(low + extent, length)) for low in range(0, length, extent)]
-        for extent, length in zip(extents, shape, strict=True)
-    ]
-    yield from product(*cuts)
+    yield from boxes_of(shape, extents)
 
 
 def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int) -> int:
