@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from frazil.base.arrays import Values
 from frazil.errors import DataError
 from frazil.integrations.files.hdf5.library_reader import Box
-from frazil.integrations.files.hdf5.scan_process import BoxReader
 from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.integrations.files.scan_process import BoxReader
 from frazil.integrations.files.sources.source import open_file
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ _FIELD, _BOX = "field", "box"
 _LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes", _BOX: "the HDF5 library"}
 
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.hdf5.scan_process import work; work({number})"
+    "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.scan_process import work; work({number})"
 )
 
 
