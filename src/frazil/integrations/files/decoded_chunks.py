@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from tempfile import TemporaryFile
 from threading import Event, Lock
 from typing import IO, Final, Protocol
@@ -16,12 +17,12 @@ from frazil.api.nodes import create_array, create_group
 from frazil.base.arrays import Values
 from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
+from frazil.integrations.files.box_readers import open_boxes
 from frazil.integrations.files.grib.field_reader import open_grib
-from frazil.integrations.files.hdf5.dataset_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
+from frazil.integrations.files.scan_process import HDF5, TIFF
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source
-from frazil.integrations.files.tiff.series import open_tiff
 from frazil.stores.memory import MemoryStore
 
 
@@ -35,8 +36,8 @@ Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str,
 
 _OPENERS: Final[dict[str, Opener]] = {
     "eccodes": open_grib,
-    "h5py": open_hdf5,
-    "tifffile": open_tiff,
+    "h5py": partial(open_boxes, HDF5),
+    "tifffile": partial(open_boxes, TIFF),
     "zip": open_members,
 }
 _OPENED_BY_ARRAY: Final = ("zip",)  # each array has its own files, which are closed after it

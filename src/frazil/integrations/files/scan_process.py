@@ -1,19 +1,23 @@
-"""A process for the calls of libraries on files that may be damaged, with a time limit: HDF5 and eccodes never return for some of them, or end the
-process that they run in. It scans HDF5 and GRIB files, reads boxes of HDF5 datasets, and decodes fields of GRIB.
+"""A process for the calls of libraries on files that may be damaged, with limits of time and memory: HDF5, eccodes and tifffile never return for some of them,
+take all memory, or end the process that they run in. It scans HDF5, TIFF and GRIB files, reads boxes of HDF5 datasets and of series of TIFF, and decodes fields
+of GRIB.
 
-The work itself is in datasets.py and in grib/. This process reads remote files, so that the other one needs no credentials."""
+The work itself is in hdf5/, tiff/ and grib/. The first process reads remote files, so that the other one needs no credentials."""
 
 from __future__ import annotations
 
 import atexit
+import io
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -22,68 +26,74 @@ from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInp
 from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
 from frazil.integrations.files.hdf5.datasets import scan_hdf5
-from frazil.integrations.files.hdf5.library_reader import Box, open_library_file, read_box
+from frazil.integrations.files.hdf5.library_reader import open_library_file, read_box
 from frazil.integrations.files.hdf5.types import load_h5py
-from frazil.integrations.files.scanned import ScannedFile
+from frazil.integrations.files.scanned import Box, ScannedFile
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
+from frazil.integrations.files.tiff.series import OpenTiff, load_tifffile, scan_tiff
 
 if TYPE_CHECKING:
     import h5py
 
 _EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
+_CLOSE_SECONDS: Final = 1.0  # seconds that a library may take to close a file
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
-_READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
-HDF5, GRIB = "hdf5", "grib"  # kinds of files
-_FIELD, _BOX = "field", "box"
-_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes", _BOX: "the HDF5 library"}
+_READ, _STEP, _DONE, _FAILED, _NO_MEMORY = "read", "step", "done", "failed", "no memory"
+_SCAN, _FIELD, _BOX, _CLOSE = "scan", "field", "box", "close"
+HDF5, GRIB, TIFF = "hdf5", "grib", "tiff"  # kinds of files
+_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", TIFF: "tifffile"}
 
 _START: Final = (
     "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.scan_process import work; work({number})"
 )
 
 
-def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HDF5) -> ScannedFile:
-    """hdf5.scan_hdf5 or grib.scan_grib, by the kind, in another process.
+def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str) -> ScannedFile:
+    """hdf5.scan_hdf5, tiff.scan_tiff or grib.scan_grib, by the kind, in another process.
 
-    time_limit  seconds that the library may take for one dataset or field, or between two reads of a remote file
-    Raises the errors of these functions, InvalidInputError for an invalid limit, and FormatError if the library takes longer or ends its process."""
+    time_limit  seconds that the library may take for one dataset or field, or for a file of TIFF
+    Raises the errors of these functions, InvalidInputError for an invalid limit, and FormatError if the library takes longer, needs too much memory or ends its
+    process."""
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
         raise InvalidInputError(f"time_limit is {time_limit!r}; it must be a number of seconds above 0")
-    _load(kind)
-    state, far = state_of(file), isinstance(file, RangedFile)
-    path = name if far else os.path.abspath(name)  # this process may have moved to another folder
-    found = _run_task((kind, path, name, state, far, time_limit), file, name, time_limit)
+    load_library(kind)
+    found = _run_task(file, (_SCAN, kind, name, time_limit, _place(file, name), state_of(file)))
     assert isinstance(found, ScannedFile)
     return found
 
 
 def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> Values:
-    """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError if eccodes takes longer or ends its process."""
-    found = _run_task((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
+    """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError as scan_in_process."""
+    found = _run_task(None, (_FIELD, GRIB, name, time_limit, message, tuple(shape)))
     assert isinstance(found, np.ndarray)
     return found
 
 
-class BoxReader:
-    """Reads boxes of the datasets of one HDF5 file in another process, which keeps the file open. It has its own, because the next box is of the same file."""
+def load_library(kind: str) -> None:
+    """Raises InvalidInputError if a library for files of this kind is not installed."""
+    {HDF5: load_h5py, GRIB: lambda: load_eccodes("cfgrib"), TIFF: load_tifffile}[kind]()
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name, self._size = file, name, state_of(file).size
-        self._far: Final = isinstance(file, RangedFile)
-        self._path: Final = name if self._far else os.path.abspath(name)
+
+class BoxReader:
+    """Reads boxes of the arrays of one file of HDF5 or TIFF in another process, which keeps the file open. It has its own, because the next box is of the same
+    file. file: stays open until close"""
+
+    def __init__(self, kind: str, file: BinaryIO, name: str, time_limit: float) -> None:
+        self._file, self._size = file, state_of(file).size
+        self._task: Final = _BOX, kind, name, time_limit, _place(file, name), self._size
         self._process: _Process | None = None
 
-    def read(self, box: Box, time_limit: float) -> Values:
-        """The elements of a box. Raises ChunkDecodeError, and FormatError if the library takes longer or ends its process."""
+    def read(self, box: Box) -> Values:
+        """The elements of a box. Raises ChunkDecodeError, and FormatError as scan_in_process."""
         if self._process is None or self._process.owner != os.getpid():
-            self._process = _idle.pop() if _idle else _Process()
-        task = (_BOX, self._path, self._name, self._size, self._far, time_limit, box)
+            self._process = _take_process()
         try:
-            found = self._process.run_task(task, self._file, self._name, time_limit)
+            found = self._process.run_task(self._file, (*self._task, box))
         except BaseException:
-            self.close()
+            self._process.end()
+            self._process = None
             raise
         if isinstance(found, FrazilError):
             raise found
@@ -91,16 +101,40 @@ class BoxReader:
         return found
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.end()
-        self._process = None
+        process, self._process = self._process, None
+        if process is not None and process.owner == os.getpid():
+            with suppress(FormatError):
+                _, kind, name, *_ = self._task
+                _finish_task(process, None, (_CLOSE, kind, name, _CLOSE_SECONDS))
 
 
-def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
-    """The answer of the other process. If it is an error, raises it."""
-    process = _idle.pop() if _idle else _Process()
+# what is to be done, the kind of the file, its name in messages, seconds; and more, for the other process
+_Task: TypeAlias = "tuple[str, str, str, float, *tuple[object, ...]]"
+
+
+def _place(file: BinaryIO, name: str) -> str:
+    """The path of an open file, for the other process: this one may have moved to another folder. "" for a remote file."""
+    return "" if isinstance(file, RangedFile) else os.path.abspath(name)
+
+
+def _run_task(file: BinaryIO | None, task: _Task) -> object:
+    """The answer of another process. If it is an error, raises it."""
+    found = _finish_task(_take_process(), file, task)
+    if isinstance(found, FrazilError):
+        if isinstance(found, FormatError):
+            found.key = task[2]
+        raise found
+    return found
+
+
+def _take_process() -> _Process:
+    return _idle.pop() if _idle else _Process()
+
+
+def _finish_task(process: _Process, file: BinaryIO | None, task: _Task) -> object:
+    """The answer of a process, which then waits for the next file."""
     try:
-        found = process.run_task(task, file, name, time_limit)
+        found = process.run_task(file, task)
     except BaseException:
         process.end()
         raise
@@ -108,25 +142,7 @@ def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_l
         _idle.append(process)
     else:
         process.end()
-    if isinstance(found, FrazilError):
-        if isinstance(found, FormatError):
-            found.key = name
-        raise found
     return found
-
-
-def _load(kind: str) -> None:
-    """Raises an error if a library is not installed."""
-    if kind == HDF5:
-        load_h5py()
-    else:
-        load_eccodes("cfgrib")
-
-
-def _scan(
-    kind: str, file: BinaryIO, name: str, state: FileCheck, *, far: bool, step: Callable[[], None]
-) -> ScannedFile:
-    return scan_hdf5(file, name, state, far=far, step=step) if kind == HDF5 else scan_grib(file, name, state, step)
 
 
 class _Process:
@@ -143,28 +159,39 @@ class _Process:
                 self._connection.close()
                 raise StoreError(
                     f"the process that reads the file cannot be started: {error}",
-                    hint="HDF5 and GRIB are read in another process of Python; it needs a file descriptor and memory",
+                    hint="HDF5, TIFF and GRIB are read in another process of Python; it needs a file descriptor and memory",
                 ) from error
         self.owner: Final = os.getpid()
 
-    def run_task(self, task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
-        """The answer to a task: a result or an error."""
-        library = _LIBRARIES[str(task[0])]
+    def run_task(self, file: BinaryIO | None, task: _Task) -> object:
+        """The answer to a task: a result or an error. file: whose bytes the other process may request"""
+        action, kind, name, time_limit, *_ = task
+        library, left = _LIBRARIES[kind], time_limit
         try:
             self._connection.send(task)
             while True:
-                if not self._connection.poll(time_limit):
+                start = monotonic()
+                if not self._connection.poll(max(left, 0.0)):
                     raise FormatError(
                         f"{library} did not finish within {time_limit:g} seconds: the file is damaged, or very large",
                         key=name,
                         hint="time_limit= gives it more seconds",
                     )
-                kind, value = self._connection.recv()
-                if kind == _READ and file is not None:
-                    start, length = value
-                    file.seek(start)
+                # a scan that reads may be in a circle, for example of pages
+                left = left - (monotonic() - start) if action == _SCAN else time_limit
+                answer, value = self._connection.recv()
+                if answer == _READ and file is not None:
+                    at, length = value
+                    file.seek(at)
                     self._connection.send_bytes(file.read(length))
-                elif kind in {_DONE, _FAILED}:
+                elif answer == _STEP:
+                    left = time_limit
+                elif answer == _NO_MEMORY:
+                    raise FormatError(
+                        f"{library} needs more than half of the memory of this machine: the file is damaged, or very large",
+                        key=name,
+                    )
+                elif answer in {_DONE, _FAILED}:
                     return value
         except (EOFError, ConnectionError) as error:
             status = self._process.wait()
@@ -211,9 +238,9 @@ class _Alarm:
 class _RequestedFile(PositionedFile):
     """A file whose bytes the first process reads."""
 
-    def __init__(self, connection: Connection[Any, Any], size: int, alarm: _Alarm) -> None:
+    def __init__(self, connection: Connection[Any, Any], name: str, size: int, alarm: _Alarm) -> None:
         super().__init__()
-        self._connection, self.size, self._alarm = connection, size, alarm
+        self._connection, self.name, self.size, self._alarm = connection, name, size, alarm
 
     def read_at(self, start: int, length: int) -> bytes:
         self._alarm.stop()
@@ -223,81 +250,96 @@ class _RequestedFile(PositionedFile):
         return read
 
 
+class _SteppedFile(io.FileIO):
+    """A file of this machine whose reads are steps: tifffile decodes some arrays in one call, however large they are."""
+
+    def __init__(self, path: str, step: Callable[[], None]) -> None:
+        super().__init__(path)
+        self._step = step
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._step()
+        return super().readinto(buffer)
+
+
 def work(number: int) -> None:
     """Does the tasks that arrive over a connection, until it ends. number: of its file descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
-    opened: list[h5py.File] = []
+    _limit_memory()
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
+        worker = _Worker(connection)
         while True:
-            kind, *task = connection.recv()
-            if kind == _FIELD:
-                connection.send(_decoded(*task))
-            elif kind == _BOX:
-                connection.send(_read_box(connection, opened, *task))
-            else:
-                connection.send(_scanned(connection, kind, *task))
+            task = connection.recv()
+            try:
+                connection.send(worker.answer(*task))
+            except MemoryError:
+                connection.send((_NO_MEMORY, None))
 
 
-def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[str, object]:
-    """The answer for a field."""
-    alarm = _Alarm(time_limit + _EXIT_SECONDS)
-    alarm.set()
-    try:
-        return _DONE, decode_field(message, shape)
-    except FrazilError as error:
-        error.__cause__ = error.__context__ = None
-        return _FAILED, error
-    finally:
-        alarm.stop()
+def _limit_memory() -> None:
+    """Half of the memory for the data of this process; and if there is too little for all, the system ends this process first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (half if soft == resource.RLIM_INFINITY else min(half, soft), hard))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
-def _read_box(
-    connection: Connection[Any, Any],
-    opened: list[h5py.File],
-    path: str,
-    name: str,
-    size: int,
-    far: bool,
-    time_limit: float,
-    box: Box,
-) -> tuple[str, object]:
-    """The answer for a box of a file. opened: the file, after the first box"""
-    alarm = _Alarm(time_limit + _EXIT_SECONDS)
-    alarm.set()
-    try:
-        if not opened:
-            file = cast(BinaryIO, _RequestedFile(connection, size, alarm)) if far else path
-            opened.append(open_library_file(file))
-        return _DONE, read_box(opened[0], box, name)
-    except FrazilError as error:
-        error.__cause__ = error.__context__ = None
-        return _FAILED, error
-    except Exception as error:
-        return _FAILED, ChunkDecodeError(f"the HDF5 library cannot read it: {type(error).__name__}: {error}", key=name)
-    finally:
-        alarm.stop()
+class _Worker:
+    """Does tasks, one after the other. Boxes are read from one file, which stays open until it is closed."""
 
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self._connection = connection
+        self._opened: h5py.File | OpenTiff | None = None
 
-def _scanned(
-    connection: Connection[Any, Any], kind: str, path: str, name: str, state: FileCheck, far: bool, time_limit: float
-) -> tuple[str, object]:
-    """The answer for a file; any error is an answer, too."""
-    alarm = _Alarm(time_limit + _EXIT_SECONDS)
+    def answer(self, action: str, kind: str, name: str, time_limit: float, *arguments: Any) -> tuple[str, object]:
+        """The answer to a task; any error but MemoryError is an answer, too."""
+        self._name, self._alarm = name, _Alarm(time_limit + _EXIT_SECONDS)
+        self._alarm.set()
+        acts: dict[str, Callable[..., object]] = {_SCAN: self._scan, _BOX: self._read, _CLOSE: self._close}
+        try:
+            return _DONE, decode_field(*arguments) if action == _FIELD else acts[action](kind, *arguments)
+        except MemoryError:
+            raise
+        except FrazilError as error:
+            error.__cause__ = error.__context__ = None
+            return _FAILED, error
+        except Exception as error:
+            if action != _SCAN:
+                library = _LIBRARIES[kind]
+                return _FAILED, ChunkDecodeError(f"{library} cannot read it: {type(error).__name__}: {error}", key=name)
+            if isinstance(error, OSError):
+                text = f"the file cannot be read: {error.strerror or error}"
+                return _FAILED, StoreError(text, errno=error.errno, key=name)
+            return _FAILED, FormatError(f"the file cannot be read: {type(error).__name__}: {error}", key=name)
+        finally:
+            self._alarm.stop()
 
-    def step() -> None:
-        alarm.set()
-        connection.send((_STEP, None))
+    def _step(self) -> None:
+        self._alarm.set()
+        self._connection.send((_STEP, None))
 
-    alarm.set()
-    try:
-        with _RequestedFile(connection, state.size, alarm) if far else open(path, "rb") as file:
-            return _DONE, _scan(kind, cast(BinaryIO, file), name if far else path, state, far=far, step=step)
-    except FrazilError as error:
-        error.__cause__ = error.__context__ = None
-        return _FAILED, error
-    except OSError as error:
-        return _FAILED, StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name)
-    except Exception as error:
-        return _FAILED, FormatError(f"the file cannot be read: {type(error).__name__}: {error}", key=name)
-    finally:
-        alarm.stop()
+    def _requested(self, size: int) -> BinaryIO:
+        return cast(BinaryIO, _RequestedFile(self._connection, self._name, size, self._alarm))
+
+    def _scan(self, kind: str, path: str, state: FileCheck) -> ScannedFile:
+        name = path or self._name
+        with open(path, "rb") if path else self._requested(state.size) as file:
+            if kind == HDF5:
+                return scan_hdf5(file, name, state, far=not path, step=self._step)
+            return scan_tiff(file, name, state) if kind == TIFF else scan_grib(file, name, state, self._step)
+
+    def _read(self, kind: str, path: str, size: int, box: Box) -> Values:
+        if self._opened is None and kind == HDF5:
+            self._opened = open_library_file(path or self._requested(size))
+        elif self._opened is None:
+            local = path and io.BufferedReader(_SteppedFile(path, self._step))
+            self._opened = OpenTiff(local or self._requested(size))
+        opened = self._opened
+        return opened.read(box) if isinstance(opened, OpenTiff) else read_box(opened, box, self._name)
+
+    def _close(self, _: str) -> None:
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None

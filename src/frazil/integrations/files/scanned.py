@@ -93,6 +93,16 @@ class ScannedArray(Record):
         }
 
 
+class Box(Record):
+    """A box of an array that a library decodes. shape: of the array;  dtype, fill_value: of its elements"""
+
+    library: Library
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    fill_value: np.generic
+    box: tuple[slice, ...]
+
+
 class Skipped(Record):
     """A part of a file that cannot be represented in Zarr, and the reason: an attribute of the node at `path`, or with attribute None the node itself.
 

@@ -13,11 +13,11 @@ from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
-from frazil.integrations.files.scan_process import GRIB, scan_in_process
+from frazil.integrations.files.scan_process import GRIB, HDF5, TIFF, scan_in_process
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import TIME_LIMIT, Source, open_file, source_of, state_of, unreadable
-from frazil.integrations.files.tiff.series import TIFF, scan_tiff
+from frazil.integrations.files.tiff.series import MAGICS as TIFF_MAGICS
 from frazil.repository.virtual.prefixes import Prefixes
 
 _HEADING: Final = 2**16  # bytes in which the first message of GRIB begins
@@ -26,7 +26,6 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
     (tuple(MAGIC), scan_netcdf_classic),
     ((NPY,), scan_npy),
     ((ZIP,), scan_npz),
-    (TIFF, scan_tiff),
 )
 
 
@@ -66,12 +65,14 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
     for magics, scan in _SCANS:
         if begin.startswith(magics):
             return scan(file, name)
+    if begin.startswith(TIFF_MAGICS):
+        return scan_in_process(file, name, time_limit, TIFF)
     if begin.startswith(GRIB_MAGIC):
         return scan_in_process(file, name, time_limit, GRIB)
     if begin.startswith(JSON):
         return scan_references(file, source, prefixes)
     if _is_hdf5(file):
-        return scan_in_process(file, name, time_limit)
+        return scan_in_process(file, name, time_limit, HDF5)
     file.seek(0)
     if has_message(file.read(_HEADING)):
         return scan_in_process(file, name, time_limit, GRIB)

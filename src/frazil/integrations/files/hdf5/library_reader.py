@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
-from frazil.base.record import Record
 from frazil.errors import ChunkDecodeError, FrazilError
 from frazil.integrations.files.hdf5.types import TEXT, load_h5py
-from frazil.integrations.files.scanned import text_of
+from frazil.integrations.files.scanned import Box, text_of
 
 if TYPE_CHECKING:
     import h5py
@@ -33,16 +32,6 @@ def is_available(h5py: ModuleType, number: int) -> bool:
     return bool(h5py.h5z.filter_avail(number))
 
 
-class Box(Record):
-    """A box of a dataset at an address in its file. filters: their numbers; dtype and fill_value: of the elements"""
-
-    address: str
-    filters: tuple[int, ...]
-    box: tuple[slice, ...]
-    dtype: np.dtype[np.generic]
-    fill_value: object
-
-
 def open_library_file(source: BinaryIO | str) -> h5py.File:
     """A file, or the file at a path, as the HDF5 library has it."""
     h5py = load_h5py()
@@ -51,9 +40,9 @@ def open_library_file(source: BinaryIO | str) -> h5py.File:
 
 def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
     """The elements of a box. name: of the file, in messages. Raises ChunkDecodeError."""
-    for number in wanted.filters:
+    for number in wanted.library.filters:
         is_available(load_h5py(), number)  # registers the filters of hdf5plugin
-    dataset: Any = file[wanted.address]
+    dataset: Any = file[wanted.library.address]
     shape = [part.stop - part.start for part in wanted.box]
     values: NDArray[Any] = np.full(shape, wanted.fill_value, wanted.dtype.newbyteorder("="))
     lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(wanted.box, dataset.shape, strict=True)]

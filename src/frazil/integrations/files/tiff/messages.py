@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class TiffMessages(logging.Filter):
-    """Drops the messages of the thread that made it. Other threads may use tifffile for the user. first: the first message, "" if there was none"""
+    """Drops messages. first: the first message, circle: one about pages that form a circle; "" if there was none"""
 
     def __init__(self) -> None:
         super().__init__()
-        self._thread = threading.get_ident()
-        self.first = ""
+        self.first = self.circle = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.thread != self._thread:
-            return True
-        self.first = self.first or record.getMessage()
+        text = record.getMessage()
+        self.first = self.first or text
+        if "circular reference" in text:
+            self.circle = text
         return False
 
     def explained(self, reason: str | Exception) -> str:
@@ -30,7 +29,7 @@ class TiffMessages(logging.Filter):
 
 @contextmanager
 def tiff_messages() -> Iterator[TiffMessages]:
-    """Catches what tifffile logs in this thread until the end of the block."""
+    """Catches what tifffile logs until the end of the block."""
     log, messages = logging.getLogger("tifffile"), TiffMessages()
     log.addFilter(messages)
     try:

@@ -1,29 +1,29 @@
 """TIFF files, scanned with tifffile: each series of pages as an array, with its pyramid, and the positions of its tiles.
 
-Our codecs decode tiles without compression, or with deflate or zstd and no predictor; tifffile decodes the others."""
+Our codecs decode tiles without compression, or with deflate or zstd and no predictor; tifffile decodes the others. scan_process.py calls this in another
+process."""
 
 from __future__ import annotations
 
-import lzma
 import math
 import re
-import sys
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from functools import cache
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from types import ModuleType
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from frazil.base.arrays import Values
 from frazil.base.optional_package import load_package
 from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.formats.manifests import FileCheck
+from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.numpy_files.arrays import array_name
 from frazil.integrations.files.runs import check_dtype, scan_run
 from frazil.integrations.files.scanned import (
+    Box,
     ChunkColumns,
     Library,
     ScannedArray,
@@ -33,13 +33,10 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
-from frazil.integrations.files.sources.source import Source, open_file, state_of
 from frazil.integrations.files.tiff.messages import tiff_messages
-from frazil.integrations.files.tiff.ome import declared_planes
-from frazil.integrations.files.tiff.page_reads import PageReads, circle
 from frazil.metadata.json_text import Json
 
-TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the compression
     1: None,
@@ -48,17 +45,9 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
     50000: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
     34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
 }
-# by the number of the compression: decoders, and bytes of a tile that they decode to at most 256 MiB
-_UNBOUNDED: Final[dict[int, tuple[Any, int]]] = {
-    8: (zlib.decompressobj, 2**18),
-    32946: (zlib.decompressobj, 2**18),
-    34925: (lzma.LZMADecompressor, 2**15),
-}
 _JPEG: Final = (6, 7)
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
 _FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that contains a page
-_FIRST_PAGES: Final = 128  # tifffile compares 100
-_MOST_TAGS: Final = 4096  # of a page; tifffile follows no page with more
 _MOST_COLOURS: Final = 2**12
 _MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
@@ -68,21 +57,18 @@ def load_tifffile() -> ModuleType:
     return load_package("tifffile", "TIFF files are read with", "tiff")
 
 
-def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
+def scan_tiff(file: BinaryIO, name: str, state: FileCheck) -> ScannedFile:
     """The series of a file that is open for reading, and their pyramids. A single array has the name of the file, others are series0, series0_level1, and so
     on.
 
-    Raises InvalidInputError without tifffile, FormatError if the file is damaged."""
+    Raises InvalidInputError without tifffile, FormatError if the file is damaged, MemoryError."""
     tifffile = load_tifffile()
-    state = state_of(file)
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
     with tiff_messages() as messages:
         try:
             # a file must not choose which other files are opened, as OME-XML could
-            with tifffile.TiffFile(PageReads(file, name), _multifile=False) as tiff:
-                _check_first_pages(file, tiff, name)
-                _check_planes(tiff, state.size, name)
+            with tifffile.TiffFile(file, _multifile=False) as tiff:
                 levels = [
                     (i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)
                 ]
@@ -93,45 +79,15 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
                     except InvalidInputError as error:
                         skipped.append(Skipped(path, None, messages.explained(error.message)))
                 kind = "OME-TIFF" if tiff.is_ome else "TIFF"
-        except FrazilError:
+        except (FrazilError, MemoryError):
             raise
         except Exception as error:  # tifffile raises errors of many classes for damaged files
             raise FormatError(f"the TIFF file is damaged: {messages.explained(error)}", key=name) from error
-        if not levels:
-            raise FormatError(messages.explained("the TIFF file is damaged: it has no page that can be read"), key=name)
+    if messages.circle:  # tifffile drops some of the pages
+        raise FormatError(f"the TIFF file is damaged: its pages form a circle: {messages.circle}", key=name)
+    if not levels:
+        raise FormatError(messages.explained("the TIFF file is damaged: it has no page that can be read"), key=name)
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
-
-
-def _check_first_pages(file: BinaryIO, tiff: Any, name: str) -> None:
-    """Raises FormatError if the first pages form a circle. No more pages are read: they may take two requests each."""
-    form, offset = tiff.tiff, int(tiff.pages.first.offset)
-    order: Literal["little", "big"] = "little" if tiff.byteorder == "<" else "big"
-    found: set[int] = set()
-    while 0 < offset < tiff.filehandle.size and len(found) < _FIRST_PAGES:
-        if offset in found:
-            raise circle(offset, name)
-        found.add(offset)
-        file.seek(offset)
-        tags = int.from_bytes(file.read(form.tagnosize), order)
-        if tags > _MOST_TAGS:
-            return
-        file.seek(offset + form.tagnosize + tags * form.tagsize)
-        offset = int.from_bytes(file.read(form.offsetsize), order)
-
-
-def _check_planes(tiff: Any, size: int, name: str) -> None:
-    """Raises FormatError for OME-XML that declares more planes than a file of `size` bytes can have."""
-
-    @cache
-    def page_size(number: int) -> int | None:
-        with suppress(IndexError):
-            return int(tiff.pages[number].size)
-        return None
-
-    text = tiff.ome_metadata
-    planes = declared_planes(text, page_size) if text else 0
-    if planes > size:
-        raise FormatError(f"its OME-XML declares {planes} planes, and the file has {size} bytes", key=name)
 
 
 def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, size: int) -> ScannedArray:
@@ -154,7 +110,7 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
     if 0 in inner:
         raise InvalidInputError(f"the file is damaged: its tiles have the shape {inner}")
     whole = not inner
-    chunk_shape = (*[1] * (len(shape) - len(inner)), *inner) if inner else shape
+    chunk_shape = (*[1] * (len(shape) - len(inner)), *inner) if inner else split_contiguous(shape, dtype.itemsize)
     reason = _undecodable(page, dtype, shape, inner)
     library = Library("tifffile", f"{address}/{'whole' if whole else 'pages'}", reason) if reason else None
     chunks = no_chunks(len(shape)) if library else _tiles(series, shape, chunk_shape, len(inner), size)
@@ -259,41 +215,36 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
 # --- tiles that tifffile decodes -------------------------------------------------------------------------------------------------------
 
 
-def open_tiff(
-    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], Values]]:
-    """Readers of series, by path. files: closes opened files. Raises InvalidInputError without tifffile."""
-    tifffile = load_tifffile()
-    file = files.enter_context(open_file(source))
-    with tiff_messages():  # the scan has read the same structure
-        tiff: Any = files.enter_context(tifffile.TiffFile(file, _multifile=False))
+class OpenTiff:
+    """A file whose series are read. file: is closed by close"""
 
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], Values]:
-        assert array.library is not None
-        number, level, how = array.library.address.split("/")
-        with tiff_messages():
-            series = tiff.series[int(number)].levels[int(level)]
-        mapped: list[Values] = []
+    def __init__(self, file: BinaryIO) -> None:
+        self._file: Final = file
+        with tiff_messages():  # the scan has read the same structure
+            self._tiff: Any = load_tifffile().TiffFile(file, _multifile=False)
+            self._series: Any = self._tiff.series
+        self._whole: dict[str, Values] = {}  # arrays that cannot be decoded in parts, mapped from temporary files
 
-        def read(box: tuple[slice, ...]) -> Values:
-            with tiff_messages() as messages:
-                try:
-                    if how == "pages":
-                        return _read_tiles(series, box)
-                    if not mapped:
-                        mapped.append(_read_whole(series, array.shape))
-                    return mapped[0][box]
-                except ChunkDecodeError as error:
-                    error.key, error.path = source.name, array.path
-                    raise
-                except Exception as error:  # tifffile and its codecs raise errors of many classes
-                    raise ChunkDecodeError(
-                        f"tifffile cannot decode it: {messages.explained(error)}", key=source.name, path=array.path
-                    ) from error
+    def read(self, wanted: Box) -> Values:
+        """The elements of a box. Raises ChunkDecodeError, MemoryError."""
+        address = wanted.library.address
+        number, level, how = address.split("/")
+        with tiff_messages() as messages:
+            try:
+                series = self._series[int(number)].levels[int(level)]
+                if how == "pages":
+                    return _read_tiles(series, wanted.box)
+                if address not in self._whole:
+                    self._whole[address] = _read_whole(series, wanted.shape)
+                return self._whole[address][wanted.box]
+            except (FrazilError, MemoryError):
+                raise
+            except Exception as error:  # tifffile and its codecs raise errors of many classes
+                raise ChunkDecodeError(f"tifffile cannot decode it: {messages.explained(error)}") from error
 
-        return read
-
-    return {array.path: reader(array) for array in arrays}
+    def close(self) -> None:
+        self._tiff.close()
+        self._file.close()
 
 
 def _read_whole(series: Any, shape: tuple[int, ...]) -> Values:
@@ -346,21 +297,8 @@ def _tile(keyframe: Any, page: Any, row: int) -> Values | None:
     options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
     # imagecodecs cannot decode the first JPEG of a process unless another reference to its bytes exists
     encoded = handle.read(count)
-    _check_decoded(keyframe, encoded)
     decoded, _, _ = keyframe.decode(encoded, row, **options)
     return decoded if decoded is None else np.asarray(decoded)
-
-
-def _check_decoded(keyframe: Any, encoded: bytes) -> None:
-    """Raises ChunkDecodeError for a tile that decodes to far more than its elements: tifffile takes the memory for all of it, except with imagecodecs."""
-    if "imagecodecs" in sys.modules:  # tifffile has imported it, or cannot
-        return
-    decoder, harmless = _UNBOUNDED.get(int(keyframe.compression), (None, 0))
-    if decoder is None or len(encoded) <= harmless:
-        return
-    most = 2 * math.prod(keyframe.chunks) * keyframe.dtype.itemsize
-    if len(decoder().decompress(encoded, most + 1)) > most:
-        raise ChunkDecodeError("the file is damaged: a tile decodes to more than its elements")
 
 
 def _shape_of(decoded: Values, sizes: Sequence[int]) -> tuple[int, ...]:
