@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from multiprocessing.connection import Connection, Pipe
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
@@ -30,16 +31,18 @@ from frazil.integrations.files.hdf5.library_reader import open_library_file, rea
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.integrations.files.scanned import Box, ScannedFile
 from frazil.integrations.files.sources.positioned_file import PositionedFile
-from frazil.integrations.files.sources.ranged_file import RangedFile
+from frazil.integrations.files.sources.ranged_file import PAGE, RangedFile
 from frazil.integrations.files.sources.source import state_of
 from frazil.integrations.files.tiff.series import OpenTiff, load_tifffile, scan_tiff
 
 if TYPE_CHECKING:
     import h5py
 
+_START_SECONDS: Final = 60.0  # seconds that a process may take to start, on a busy machine
 _EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
 _CLOSE_SECONDS: Final = 1.0  # seconds that a library may take to close a file
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
+_CACHED_PAGES: Final = 2**6  # of a remote file
 _READ, _STEP, _DONE, _FAILED, _NO_MEMORY = "read", "step", "done", "failed", "no memory"
 _SCAN, _FIELD, _BOX, _CLOSE = "scan", "field", "box", "close"
 HDF5, GRIB, TIFF = "hdf5", "grib", "tiff"  # kinds of files
@@ -162,11 +165,12 @@ class _Process:
                     hint="HDF5, TIFF and GRIB are read in another process of Python; it needs a file descriptor and memory",
                 ) from error
         self.owner: Final = os.getpid()
+        self._start_seconds = _START_SECONDS
 
     def run_task(self, file: BinaryIO | None, task: _Task) -> object:
         """The answer to a task: a result or an error. file: whose bytes the other process may request"""
         action, kind, name, time_limit, *_ = task
-        library, left = _LIBRARIES[kind], time_limit
+        library, left = _LIBRARIES[kind], max(time_limit, self._start_seconds)
         try:
             self._connection.send(task)
             while True:
@@ -180,6 +184,7 @@ class _Process:
                 # a scan that reads may be in a circle, for example of pages
                 left = left - (monotonic() - start) if action == _SCAN else time_limit
                 answer, value = self._connection.recv()
+                self._start_seconds = 0.0
                 if answer == _READ and file is not None:
                     at, length = value
                     file.seek(at)
@@ -236,13 +241,18 @@ class _Alarm:
 
 
 class _RequestedFile(PositionedFile):
-    """A file whose bytes the first process reads."""
+    """A file whose bytes the first process reads: in whole pages, as it fetches them, because libraries read a few bytes at a time."""
 
     def __init__(self, connection: Connection[Any, Any], name: str, size: int, alarm: _Alarm) -> None:
         super().__init__()
         self._connection, self.name, self.size, self._alarm = connection, name, size, alarm
+        self._page = lru_cache(_CACHED_PAGES)(lambda page: self._request(page * PAGE, min(PAGE, size - page * PAGE)))
 
-    def read_at(self, start: int, length: int) -> bytes:
+    def read_at(self, start: int, length: int) -> bytes | memoryview:
+        page, at = divmod(start, PAGE)
+        return memoryview(self._page(page))[at : at + length] if at + length <= PAGE else self._request(start, length)
+
+    def _request(self, start: int, length: int) -> bytes:
         self._alarm.stop()
         self._connection.send((_READ, (start, length)))
         read = self._connection.recv_bytes()
@@ -268,6 +278,7 @@ def work(number: int) -> None:
     _limit_memory()
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
         worker = _Worker(connection)
+        connection.send((_STEP, None))  # it has started
         while True:
             task = connection.recv()
             try:
@@ -297,6 +308,7 @@ class _Worker:
         """The answer to a task; any error but MemoryError is an answer, too."""
         self._name, self._alarm = name, _Alarm(time_limit + _EXIT_SECONDS)
         self._alarm.set()
+        self._stepped, self._seconds = monotonic(), time_limit
         acts: dict[str, Callable[..., object]] = {_SCAN: self._scan, _BOX: self._read, _CLOSE: self._close}
         try:
             return _DONE, decode_field(*arguments) if action == _FIELD else acts[action](kind, *arguments)
@@ -317,6 +329,10 @@ class _Worker:
             self._alarm.stop()
 
     def _step(self) -> None:
+        """Says that there is progress. Not each time, because each message makes the first process run."""
+        if monotonic() - self._stepped < self._seconds / 10:
+            return
+        self._stepped = monotonic()
         self._alarm.set()
         self._connection.send((_STEP, None))
 

@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_layout(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60.0, metavar="SECONDS",
-        help="how long the HDF5 library may take for one dataset, or eccodes for one field (default: 60); some damaged files block them forever",
+        help="how long the HDF5 library may take for one dataset, eccodes for one field, or tifffile for the structure of a file (default: 60); some damaged files block them forever",
     )  # fmt: skip
     parser.add_argument(
         "-m", "--message", metavar="TEXT", help="the message of the commit (default: the names of the files)"

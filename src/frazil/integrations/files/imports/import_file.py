@@ -88,7 +88,7 @@ def import_file(
     message      message of the commit
     dry_run      writes nothing, and reports what would be done
     virtual_prefixes  where a remote file, or virtual chunks, may be read from, and with which credentials, as for a repository
-    time_limit   seconds that the HDF5 library may take to scan the file, and for each chunk that it decodes
+    time_limit   seconds that a library may take for one dataset or field, for the structure of a TIFF file, and for each chunk that it decodes
     progress     called with the number of bytes done since the last call
     runtime      bytes_in_flight: memory of the import (256 MiB), or one shard if that is larger
     The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out,

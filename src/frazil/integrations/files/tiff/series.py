@@ -233,7 +233,7 @@ class OpenTiff:
             try:
                 series = self._series[int(number)].levels[int(level)]
                 if how == "pages":
-                    return _read_tiles(series, wanted.box)
+                    return _read_tiles(series, wanted.box, wanted.fill_value)
                 if address not in self._whole:
                     self._whole[address] = _read_whole(series, wanted.shape)
                 return self._whole[address][wanted.box]
@@ -254,12 +254,12 @@ def _read_whole(series: Any, shape: tuple[int, ...]) -> Values:
     return values
 
 
-def _read_tiles(series: Any, box: tuple[slice, ...]) -> Values:
-    """A box of a series, from the tiles or strips that it overlaps."""
+def _read_tiles(series: Any, box: tuple[slice, ...], fill: np.generic) -> Values:
+    """A box of a series, from the tiles or strips that it overlaps. fill: where they are not stored"""
     keyframe = series.keyframe
     rank = len(keyframe.shape)
     outer, inner = box[: len(box) - rank], box[len(box) - rank :]
-    values = np.full([part.stop - part.start for part in box], _fill(keyframe, series.dtype), series.dtype)
+    values = np.full([part.stop - part.start for part in box], fill, series.dtype)
     sizes, grid = keyframe.chunks, keyframe.chunked
     spans = [range(part.start // size, -(-part.stop // size)) for part, size in zip(inner, sizes, strict=True)]
     for outer_index in product(*[range(part.start, part.stop) for part in outer]):
