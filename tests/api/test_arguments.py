@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
@@ -48,7 +48,6 @@ def repository() -> frazil.Repository:
     return repo
 
 
-@settings(max_examples=150, deadline=None)
 @given(SOURCE, st.data())
 def test_making_and_opening(call: Callable[..., Any], data: st.DataObject) -> None:
     of_new = {"compatible"} if call == frazil.Repository.create else {"compatible", "chunk_digests"}
@@ -62,7 +61,6 @@ def test_making_and_opening(call: Callable[..., Any], data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("name", OF_REPOSITORIES)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_methods_of_repositories(name: str, data: st.DataObject) -> None:
     def act() -> None:
@@ -82,7 +80,6 @@ def test_methods_of_repositories(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", OF_SESSIONS)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_methods_of_sessions(name: str, data: st.DataObject) -> None:
     method = getattr(repository().writable_session(), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,18 +69,26 @@ COMMANDS: dict[str, Write] = {
 WRITERS = {**FUNCTIONS, **COMMANDS}
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("destinations")
     for name in ("x.repo", "other.repo", "above/inner.repo"):
-        repo = frazil.Repository.create(name)
+        repo = frazil.Repository.create(folder / name, durable=False)
         with repo.transaction(message="data") as root:
             root.create_array("a", data=np.arange(4))
-    frazil.create_array("plain.zarr", data=np.ones((4, 4)))
-    frazil.create_array("old.zr3", data=[1, 2], zarr_format="draft")
-    with netCDF4.Dataset("ocean.nc", "w") as file:
+    frazil.create_array(folder / "plain.zarr", data=np.ones((4, 4)))
+    frazil.create_array(folder / "old.zr3", data=[1, 2], zarr_format="draft")
+    with netCDF4.Dataset(folder / "ocean.nc", "w") as file:
         file.createDimension("x", 2)
         file.createVariable("v", "i4", ("x",))[:] = 1
+    return folder
+
+
+@pytest.fixture
+def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, a copy of the template."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -7,7 +7,7 @@ import pickle
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
@@ -172,7 +172,6 @@ def settled(nodes: dict[int, Modelled], new: set[int]) -> dict[int, Modelled]:
     return {key: nodes[key] for key in by_path.values()}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(changes, min_size=7, max_size=7), st.booleans(), st.booleans())
 def test_a_merge_is_all_or_nothing(parts: list[list[tuple[str, int, int]]], travels: bool, together: bool) -> None:
     store = MemoryStore()

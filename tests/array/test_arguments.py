@@ -64,7 +64,6 @@ def ours(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(("call", "arguments"), CALLS, ids=lambda value: getattr(value, "__name__", ""))
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), zarr_format=DIALECTS)
 def test_functions(call: Callable[..., Any], arguments: dict[str, Any], data: st.DataObject, zarr_format: Any) -> None:
     names = [name for name in list(inspect.signature(call).parameters)[1:] if name != "arguments"]
@@ -74,7 +73,6 @@ def test_functions(call: Callable[..., Any], arguments: dict[str, Any], data: st
 
 @pytest.mark.parametrize("name", OF_GROUPS)
 @pytest.mark.filterwarnings("ignore:Data type alias 'a' was deprecated")  # of NumPy
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), zarr_format=DIALECTS)
 def test_methods_of_groups(name: str, data: st.DataObject, zarr_format: Any) -> None:
     method = getattr(frazil.open_group(hierarchy(zarr_format), "r+"), name)
@@ -104,7 +102,6 @@ def test_arrays_and_attributes(wrong: Any, other: Any) -> None:
         ours(act)
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_conversions(data: st.DataObject) -> None:
     names = ("zarr_format", "dry_run", "overwrite", "recode", "progress", "registry", "runtime")

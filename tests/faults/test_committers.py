@@ -175,7 +175,7 @@ def commit_at_once(
 def test_eight_commit_at_once(
     tmp_path: Path, work: Callable[[Path, int, int], None], check: Callable[[frazil.Group, int, int], None]
 ) -> None:
-    commit_at_once(tmp_path, 8, 12, work, check)
+    commit_at_once(tmp_path, 8, 8, work, check)
     check_files(LocalStore(tmp_path))
 
 

@@ -9,9 +9,9 @@ from frazil.repository.merge import common_ancestor, conflicts, equal_changes
 from tests.model.programs import program, shrunk
 from tests.model.sessions import Run, fails
 
-RUNS = 100  # of `make test`
+RUNS = 64  # of `make test`
 MANY = 10_000  # of `make campaign`
-BATCH = 25
+BATCH = 16
 MANY_BATCH = 200
 
 

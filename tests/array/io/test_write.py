@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.pairs import pairs
 
@@ -102,7 +102,6 @@ def test_along_either_axis(layout: dict[str, object]) -> None:
     assert theirs[...].tolist() == expected.tolist()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_writes_of_handles_that_know_less(data: st.DataObject) -> None:
     """Two handles in turns: one appends, the other keeps its outdated lengths."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import fork
 
@@ -92,7 +92,6 @@ COMPONENT = st.sampled_from(
     ),
     st.permutations(["memory", "folder", "remote"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_copy_is_the_same_keys_with_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, bytes], places: list[str]
 ) -> None:

@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
@@ -73,7 +73,6 @@ class Loose(WrappedStore):
 STEPS = st.lists(st.sampled_from(["durable", "loose", "loose", "sync", "tag", "other session"]), max_size=8)
 
 
-@settings(max_examples=60)
 @given(steps=STEPS, seed=st.integers(0, 2**16))
 def test_durable_commits_survive_a_crash(steps: list[str], seed: int) -> None:
     disk = Forgetful(MemoryStore())

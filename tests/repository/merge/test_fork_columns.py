@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.slow_properties import search
 
 import frazil
 from frazil.api.forked import begin_again, fork_for_many, session_of, with_written, written_by
@@ -38,7 +39,7 @@ def finished(session: frazil.Session, fork: frazil.Session, parts: list[Written]
     session.merge(pickle.loads(pickle.dumps(with_written(fork, join(parts)))))
 
 
-@settings(max_examples=30)
+@search(slowness=2)
 @given(st.permutations(range(9)), st.integers(1, 4), st.sampled_from([3, 700, LARGE]))
 def test_forks_join_in_any_order(order: list[int], width: int, nbytes: int) -> None:
     session = begun(a={"shape": (9 * nbytes,), "chunks": (nbytes,)}, b={"shape": (9,), "chunks": (1,)})

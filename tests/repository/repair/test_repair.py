@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.maintenance.garbage import FORMATS, fill, values
 from tests.repository.verification.test_verify import contents, tip_manifest
+from tests.slow_properties import search
 
 import frazil
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
@@ -378,8 +379,8 @@ def damage(store: MemoryStore, prefix: str, which: float, how: str, part: float,
 
 
 @formats
+@search(slowness=2)
 @given(first=DAMAGE, second=st.none() | DAMAGE)
-@settings(max_examples=30, deadline=None)
 def test_a_repair_leaves_only_the_problems_that_it_reports(create: Create, first: tuple, second: tuple | None) -> None:  # type: ignore[type-arg]
     """Verify, repair, verify: the remaining problems are those that the repair reported. With every consent, tips are sound or reported as beyond repair."""
     store, repo = filled(create, 2)

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.archives import NAMES
 from tests.repository.archived_repositories import archive
@@ -64,7 +64,6 @@ def test_keys_are_in_order(values: dict[str, bytes], data: st.DataObject) -> Non
     assert not [key for key in plain.list() if key.startswith(erased)]
 
 
-@settings(max_examples=40)
 @given(hierarchies(), st.data())
 def test_keys_of_a_repository_are_those_of_a_plain_store(values: dict[str, bytes], data: st.DataObject) -> None:
     model = plain_session()

@@ -84,8 +84,9 @@ def refused(act: Callable[[], object]) -> FrazilError | None:
 @pytest.mark.parametrize("count", range(1, len(OPERATIONS) + 1))
 def test_every_method_over_every_subset_works_or_is_refused(count: int) -> None:
     for names in itertools.combinations(OPERATIONS, count):
+        read = adapt(filled(names))  # which no method but those of WRITING changes
         for method, act in METHODS.items():
-            store = adapt(filled(names))
+            store = adapt(filled(names)) if method in WRITING else read
             error = refused(lambda act=act, store=store: act(store))  # type: ignore[misc]
             can = store.capabilities
             if (method in READING and can.readable) or (method in LISTING and can.listable):

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import obstore
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.local_disks import fork
 from tests.stores.refused_system_calls import lack, require_filters
@@ -60,7 +60,6 @@ def free(names: Sequence[str]) -> dict[str, str]:
     st.sampled_from(["memory", "local"]),
     st.integers(1, 4000),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_copy_has_the_same_bytes_under_each_key(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, bytes], here: str, there: str, limit: int
 ) -> None:
