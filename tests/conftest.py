@@ -30,7 +30,7 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= 2**32:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), max_examples=24, print_blob=True, derandomize=True)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=20, print_blob=True, derandomize=True)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, print_blob=True)
 settings.load_profile("default")
 

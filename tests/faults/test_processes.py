@@ -87,7 +87,7 @@ def kill_writers(root: Path, layout: str, rounds: int, processes: int) -> None:
 
 @pytest.mark.parametrize("layout", ["chunk", "shard", "nested", "around"])
 def test_writers_that_are_killed(tmp_path: Path, layout: str) -> None:
-    kill_writers(tmp_path, layout, rounds=6, processes=2)
+    kill_writers(tmp_path, layout, rounds=4, processes=2)
 
 
 @pytest.mark.campaign
@@ -157,7 +157,7 @@ def test_a_child_goes_on_with_the_objects_of_its_parent(tmp_path: Path, layout: 
             busy(number)
             return
         try:
-            for _ in range(4):
+            for _ in range(2):
                 pid = fork(child)
                 assert os.waitpid(pid, 0)[1] == 0
                 assert (array[32:, 32:] == pid).all()

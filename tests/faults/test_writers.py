@@ -88,8 +88,7 @@ def test_threads(location: str, layout: str, share: Callable[..., list[tuple[sli
     assert (frazil.open_array(location)[...] == expected(share, THREADS, 2)).all()
 
 
-@pytest.mark.parametrize("share", [inner_chunks, elements])
-@pytest.mark.parametrize("layout", ["chunk", "shard", "nested"])
+@pytest.mark.parametrize(("layout", "share"), [("chunk", elements), ("shard", inner_chunks), ("nested", elements)])
 def test_processes(tmp_path: Path, layout: str, share: Callable[..., list[tuple[slice, ...]]]) -> None:
     create(tmp_path, layout)
 
