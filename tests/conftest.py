@@ -1,4 +1,5 @@
-"""Profiles of the property tests, and the fixtures of servers and of zarr-python 2.18. An editor runs `default`, `make test` runs `ci`, and `nightly` searches longer.
+"""Profiles of the property tests, and the fixtures of servers and of zarr-python 2.18. An editor runs `default`, `make test` runs `ci`, and `nightly` searches
+longer.
 
 The examples of `ci` are the same each time; `nightly` (`make campaign`) searches for others. None has a deadline: on a shared machine, time is no measure of
 the code."""

@@ -1,4 +1,5 @@
-"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that takes some microseconds (docs/design/008-kernel.md).
+"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work, unless that takes some
+microseconds (docs/design/008-kernel.md).
 
 Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
 Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
@@ -119,13 +120,13 @@ def publish_files(
     checked to be still on the file of that name; the present version of <name> is compared with expect[i] (None: any; b"": must not
     exist; one byte: see below; else 24 bytes: inode, size, mtime_ns as little-endian int64). The pieces are written into the lock file, which is truncated to
     their length, synced if `sync` (and the folder after the rename), else flushed (a network file system then reports late failures), and renamed over
-    <name>. If a step fails, the lock file is removed and the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, even if a writer that takes no locks has created the file since (Changed);
-    where the file system has no such rename, the value is written once more and linked, as below.
+    <name>. If a step fails, the lock file is removed and the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, even if a writer
+    that takes no locks has created the file since (Changed); where the file system has no such rename, the value is written once more and linked, as below.
 
-    Where every expect[i] is one byte long, the names are only created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked to
-    its name when it is complete. Where the file system has no such files, it has until then a name in the same folder that begins with "~" and ends in ".__lock".
-    With `sync` files of neighbouring names are synced together before they get their names, and then their folders, also the folder of a name that exists
-    already.
+    Where every expect[i] is one byte long, the names are only created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked
+    to its name when it is complete. Where the file system has no such files, it has until then a name in the same folder that begins with "~" and ends in
+    ".__lock". With `sync` files of neighbouring names are synced together before they get their names, and then their folders, also the folder of a name that
+    exists already.
 
     result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the expected one (size -1: there is none),
     (errno, 0, 0, 0) when a system call failed, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was published and its
@@ -144,14 +145,15 @@ def change_files(
     sync: bool,
     result: Columns,
 ) -> None:
-    """Changes each named file in place under its lock, if it has the version expect[i] (as in publish_files), in the steps of docs/design/044-shards-in-place.md.
+    """Changes each named file in place under its lock, if it has the version expect[i] (as in publish_files), in the steps of
+    docs/design/044-shards-in-place.md.
 
-    rows, int64[k, 4]: (buffer, start, length, position in the file); those of file i are rows[offsets[i]:offsets[i + 1]], in the order of writing. With `journal`
-    their positions are behind the end of the file, except the last ones, which are within its first heads[i] bytes. The journal keeps these bytes, so that
-    restore_files can undo a change that was killed. Without a journal, a kill may leave the bytes half written.
-    result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the
-    file is to be replaced whole instead (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when a system call failed: with
-    a journal nothing was changed then."""
+    rows, int64[k, 4]: (buffer, start, length, position in the file); those of file i are rows[offsets[i]:offsets[i + 1]], in the order of writing. With
+    `journal` their positions are behind the end of the file, except the last ones, which are within its first heads[i] bytes. The journal keeps these bytes, so
+    that restore_files can undo a change that was killed. Without a journal, a kill may leave the bytes half written.
+    result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where
+    the file is to be replaced whole instead (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when a system call failed:
+    with a journal nothing was changed then."""
 
 def birth_time(fd: int) -> int:
     """When an open file was created, in ns since 1970; 0 where the system does not report it. With the inode it distinguishes a file from a later one with the
@@ -162,7 +164,7 @@ def restore_files(
 ) -> None:
     """Undoes appends to files whose writers were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where there was no writer; 1 where there
     was one, and nothing has to be undone; 2 where an append was killed and is now undone (with `look` it is not undone); 3 where one was killed before the file
-    was copied: `copies` "keep" leaves the file as it is, "restore" undoes the append (2), "remove" removes the journal (1); -errno where a system call failed."""
+    was copied: `copies` "keep" leaves the file as it is, "restore" undoes the append (2), "remove" removes the journal (1); -errno if a system call failed."""
 
 def copy_files(
     source: int,
@@ -177,10 +179,10 @@ def copy_files(
     """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), with its times of change and access. Replaces
     an existing file.
 
-    No locks are taken. Links are neither followed nor replaced, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
-    (O_TMPFILE; where the file system has no such files, a name that begins with ".copy-" and ends in ".__lock"). If the size or time of change of the source
-    differs afterwards, the copy is repeated, three times at most. With `sync` each file is synced before it gets its name; the caller syncs folders. Names are
-    handled in parallel. Ctrl-C takes effect between two files, and in large files.
+    No locks are taken. Links are neither followed nor replaced, missing folders are created. A copy is made from one open descriptor and has no name until it
+    is complete (O_TMPFILE; where the file system has no such files, a name that begins with ".copy-" and ends in ".__lock"). If the size or time of change of
+    the source differs afterwards, the copy is repeated, three times at most. With `sync` each file is synced before it gets its name; the caller syncs folders.
+    Names are handled in parallel. Ctrl-C takes effect between two files, and in large files.
     result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is not an existing file (a folder, or below something that is not a folder), (-2, 0)
     where it changed during each attempt, (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then an existing file of the name
     stays as it was.
@@ -205,9 +207,9 @@ def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
 def list_folder(
     folder: int, length: int, suffix: str, sizes: bool, threads: int
 ) -> tuple[bytes, bytes | None, list[str]]:
-    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and concatenated; with `sizes` their sizes, int64
-    each, which this number of threads reads, without files that were removed meanwhile; and in any order the names of other files that end in `suffix`, and of
-    folders, with a "/" appended. Links and names that are not UTF-8 are left out. Ctrl-C takes effect. Raises OSError."""
+    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and concatenated; with `sizes` their sizes,
+    int64 each, which this number of threads reads, without files that were removed meanwhile; and in any order the names of other files that end in `suffix`,
+    and of folders, with a "/" appended. Links and names that are not UTF-8 are left out. Ctrl-C takes effect. Raises OSError."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it did not exist, which is success with
@@ -237,10 +239,10 @@ def decode_chunks(
     entries  int64[e, 2]: (first run, number of runs); the runs of one chunk along one dimension
     runs     int64[r, 4]: (start, count, step, at): elements start, start + step, ... (count of them, step >= 1, count >= 1) of the chunk go to
              at, at + 1, ... along that dimension of `out`. The box of a chunk is the product of its runs over the dimensions
-    first, points  chunk i owns points[first[i]:first[i + 1]], rows (position, at): the element's number in the C order of the chunk's *array* dimensions, and its
-             place in `out`
+    first, points  chunk i owns points[first[i]:first[i + 1]], rows (position, at): the element's number in the C order of the chunk's *array* dimensions, and
+             its place in `out`
 
-    Only as much of a chunk is decoded as its box needs, where a codec supports that: damage behind the needed bytes is reported only where a checksum covers it.
+    Where a codec supports it, only as much of a chunk is decoded as its box needs: damage behind these bytes is reported only where a checksum covers it.
     """
 
 def decode_bytes(
@@ -284,7 +286,7 @@ def encode_elements(
     threads: int,
     lengths: Columns,
 ) -> tuple[list[Segment], list[int], Failures]:
-    """Encodes n chunks of views, each where its row gives it in `buffers` (length -1: no chunk, and lengths[i] is -1 then). Returns the same as encode_chunks."""
+    """Encodes n chunks of views, each where its row gives it in `buffers` (length -1: no chunk, and lengths[i] is -1 then). Returns as encode_chunks."""
 
 def compact_elements(heap: Sequence[Buffer], views: Buffer, buffer: int) -> Segment:
     """Copies the elements of views one after the other into the future buffer `buffer`, and changes the views to point there."""
@@ -292,8 +294,8 @@ def compact_elements(heap: Sequence[Buffer], views: Buffer, buffer: int) -> Segm
 def elements_of_strings(
     strings: NDArray[generic], fill: Buffer, first: int, views: Buffer, valid: Buffer | None, threads: int
 ) -> list[Segment]:
-    """Copies the strings of a StringDType array in C order into the future buffers of a heap from number `first` on, at most one for each thread, and fills their
-    views. valid: set to 0 for each string that is missing, else to 1; without it a missing string is a ValueError."""
+    """Copies the strings of a StringDType array in C order into the future buffers of a heap from number `first` on, at most one for each thread, and fills
+    their views. valid: set to 0 for each string that is missing, else to 1; without it a missing string is a ValueError."""
 
 def elements_to_strings(heap: Sequence[Buffer], views: Buffer, valid: Buffer | None, strings: NDArray[generic]) -> None:
     """Packs elements into a StringDType array in C order; those whose `valid` is 0 become missing."""
@@ -346,8 +348,8 @@ def indent_json(text: Buffer, indent: int) -> bytes:
 class ShardIndex:
     """The index of the shards of one level: a frozen value, made by `shard_index`.
 
-    The stacked table of g shards is int64[g, total, 2]: start (from the shard's first byte) and length of each inner chunk, -1, -1 where it is empty. Functions take it as
-    int64[g * total, 2]."""
+    The stacked table of g shards is int64[g, total, 2]: start (from the shard's first byte) and length of each inner chunk, -1, -1 where it is empty. Functions
+    take it as int64[g * total, 2]."""
 
 def shard_index(
     counts: Sequence[int],
@@ -400,7 +402,8 @@ def assemble_shards(
     """Lays out n inner chunks in g shards, one after the other, with the index of each before or behind them.
 
     shard, number  int64[n]: of each chunk; number -1: bytes that the index does not name
-    rows, first    int64[p, 3], int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; first None: rows[i]. A chunk with a row of negative length is left out
+    rows, first    int64[p, 3], int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; first None: rows[i]. A chunk with a negative length is left
+                   out
     keys           int64[n], the sort keys of the chunks of a shard, as unsigned integers (equal keys keep the given order); None: in the given order
     starts         int64[g]: the position of the first chunk in each shard
     blob           the blob of the indexes, nbytes each, one after the other; without `empty` shards without chunks have none, and no rows
@@ -429,18 +432,21 @@ def read_shards(
     out: Buffer,
     threads: int,
 ) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """Reads a box or single elements of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner
-    chunks in them, decodes these and scatters them into `out`. At most a few hundred files are open at once.
+    """Reads a box or single elements of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered,
+    finds the inner chunks in them, decodes these and scatters them into `out`. At most a few hundred files are open at once.
 
     levels      of sharding, outermost first; empty where chunks have no inner ones
     names       (descriptor of a root folder, text before the first coordinate, text between two): chunks are files below the root, named by coordinates. None:
     files, buffers, objects  a blob for each chunk, its first byte there and its length (-1: up to the end). Files must not be open yet
     selected    (axes, rows): a box; or (shards, offsets, chunks, first, points): single elements
-    axes        for each dimension the inner chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
-                elements start, start + step, ..., (start, step, size, length of the array, extent of an inner chunk, first entry, end of entries)
+    axes        for each dimension the inner chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in
+                decode_chunks, ascending; or, for elements start, start + step, ..., (start, step, size, length of the array, extent of an inner chunk, first
+                entry, end of entries)
     rows        which of the chunks of the array that the axes touch, counted in C order; None: all
-    shards, offsets, chunks  int64[m, d], coordinates of the shards; int64[m + 1], the inner chunks of each; int64[n, d], their coordinates. first, points as in decode_chunks
-    remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None where they do not change
+    shards, offsets, chunks  int64[m, d], coordinates of the shards; int64[m + 1], the inner chunks of each; int64[n, d], their coordinates. first, points: as
+                             there
+    remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None if they do
+                not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
     fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards
     states      int64[m, 4], the result for each chunk: (SHARD_..., inode, size, time of change)
@@ -498,8 +504,8 @@ def skip_values(data: bytes, at: int, count: int) -> int:
 def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, bool, Failures]:
     """Where the nodes of a snapshot of the Icechunk alpha are: `count` entries of a map, the first at `at`.
 
-    Returns the paths in the order of the file, the position behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where
-    its value begins and ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1
-    for parts that this scan does not find, and for the parts of a node in which more than attributes and metadata may be wrong; and whether every node has an id
-    that is known, and no two nodes have the same. Where the bytes end first, or a key is not text, there are no rows, but one failure, whose row is the position
-    in the file."""
+    Returns the paths in the order of the file, the position behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key),
+    where its value begins and ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests
+    begin; -1 for parts that this scan does not find, and for the parts of a node in which more than attributes and metadata may be wrong; and whether every
+    node has an id that is known, and no two nodes have the same. Where the bytes end first, or a key is not text, there are no rows, but one failure, whose row
+    is the position in the file."""

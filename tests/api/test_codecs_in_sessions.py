@@ -1,5 +1,5 @@
-"""Codecs of users that read and write the session that they encode chunks for, while another thread commits, rebases, forks, merges or discards it: nobody waits for
-ever."""
+"""Codecs of users that read and write the session that they encode chunks for, while another thread commits, rebases, forks, merges or discards it: nobody
+waits for ever."""
 
 from __future__ import annotations
 

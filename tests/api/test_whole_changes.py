@@ -27,8 +27,8 @@ def _with_rows(count: int) -> frazil.Repository:
 def _append_paused(
     monkeypatch: pytest.MonkeyPatch, session: frazil.Session, act: Callable[[], object]
 ) -> tuple[list[str], tuple[int, ...]]:
-    """Appends three rows in a thread, which stops between its two steps until `act`, in this thread, waits for it or has ended. Returns what ended first, and the
-    shape after the append."""
+    """Appends three rows in a thread, which stops between its two steps until `act`, in this thread, waits for it or has ended. Returns what ended first, and
+    the shape after the append."""
     longer, awaited, ended = Event(), Event(), list[str]()
     write_rows, wait = frazil.Array._write_rows, WholeChanges.wait
 

@@ -33,8 +33,8 @@ def _session_over(store: object) -> Session | None:
 
 @contextmanager
 def apart(store: NodeStore) -> Iterator[NodeStore]:
-    """The store of a fork of the session that `store` shows; the session merges it at the end. After an error, also after Ctrl-C, the session is as before. Raises
-    ReadOnlyError, and at the end ConflictError if another thread changed the same in the session."""
+    """The store of a fork of the session that `store` shows; the session merges it at the end. After an error, also after Ctrl-C, the session is as before.
+    Raises ReadOnlyError, and at the end ConflictError if another thread changed the same in the session."""
     session = _session_over(store)
     assert session is not None, "only sessions are written to"
     fork = fork_apart(session._transaction)

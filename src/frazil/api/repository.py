@@ -88,16 +88,18 @@ class Repository(Inspected, Merging):
         """A new repository, with an empty branch `main`.
 
         location          a folder, a URL or a Store
-        compatible        "alpha-library": uses only what Icechunk's alpha library can read and write, with the limits that docs/repositories.md lists. That library must not open
-                          any other repository, as it would read wrong values; a file in refs/branch.main/ stops it
+        compatible        "alpha-library": uses only what Icechunk's alpha library can read and write, with the limits that docs/repositories.md lists. That
+                          library must not open any other repository, as it would read wrong values; a file in refs/branch.main/ stops it
         durable           all files are on the disk before a commit returns
         chunk_packing     "auto": many small chunks of one commit share a file; "off": each chunk has a file of its own
         virtual_prefixes  where virtual chunks may be ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to their sources: a folder, a URL,
-                          a Store with its own credentials, or None for the location that the prefix names. The longest prefix applies; all other locations are refused
+                          a Store with its own credentials, or None for the location that the prefix names. The longest prefix applies; other locations are
+                          refused
         attributes_file_bytes  larger attributes are stored in separate files; None: never. The alpha library cannot read such files
-        chunk_digests     "crc32c": the name of each chunk file, manifest and attribute file ends in the CRC-32C of its bytes. `verify` compares it, of chunk files with `digests=True`. It cannot be changed later. None: no digests
-        cache             a folder that keeps encoded chunks and files of the repository, so that none is fetched twice. For object stores and web servers; it has no effect for
-                          local folders. Many processes may share it
+        chunk_digests     "crc32c": the name of each chunk file, manifest and attribute file ends in the CRC-32C of its bytes. `verify` compares it, of chunk
+                          files with `digests=True`. It cannot be changed later. None: no digests
+        cache             a folder that keeps encoded chunks and files of the repository, so that none is fetched twice. For object stores and web servers; it
+                          has no effect for local folders. Many processes may share it
         cache_limit       size limit of the folder in bytes, by default 10 GiB; the least recently used files are removed first
         Raises AlreadyExistsError, InvalidInputError (also for a location inside another repository), StoreError."""
         check_compatible(compatible, attributes_file_bytes, chunk_digests)
@@ -121,8 +123,8 @@ class Repository(Inspected, Merging):
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
-        """Opens the repository at a location; arguments as for `create`. Raises NotFoundError if there is none, and FormatError for a later format. On a remote store these
-        errors are raised at first use, to save a request."""
+        """Opens the repository at a location; arguments as for `create`. Raises NotFoundError if there is none, and FormatError for a later format. On a remote
+        store these errors are raised at first use, to save a request."""
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
@@ -140,7 +142,7 @@ class Repository(Inspected, Merging):
     def open_or_create(
         cls, location: Location, *, compatible: str | None = None, chunk_digests: str | None = None, **options: object
     ) -> Repository:
-        """Opens the repository at a location, or creates one if there is none. Arguments as for `create`. Raises InvalidInputError for a repository that is not `compatible`."""
+        """Opens the repository at a location, or creates one if there is none. Arguments as for `create`. InvalidInputError if it is not `compatible`."""
         check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which refuses unknown ones
@@ -188,7 +190,7 @@ class Repository(Inspected, Merging):
         snapshot: str | None = None,
         as_of: datetime | str | None = None,
     ) -> Session:
-        """A session that reads one snapshot: the tip of a branch (by default `main`), the snapshot of a tag, or the snapshot with an id, which may be abbreviated.
+        """A session that reads one snapshot: the tip of a branch (by default `main`), the snapshot of a tag, or that with an id, which may be abbreviated.
 
         as_of  reads the newest snapshot in that history that was written at this time or before: a datetime with a time zone, or RFC 3339 text
         Raises NotFoundError, InvalidInputError, FormatError, StoreError."""
@@ -267,8 +269,8 @@ class Repository(Inspected, Merging):
         retries: int = 10,
         isolation: Isolation = "snapshot",
     ) -> T:
-        """Calls change(root) in a new transaction and returns its result. If others commit first, it is called again on the new tip, after a pause that grows each time.
-        After the call, everything opened from the group is read-only.
+        """Calls change(root) in a new transaction and returns its result. If others commit first, it is called again on the new tip, after a pause that grows
+        each time. After the call, everything opened from the group is read-only.
 
         Raises ConflictError if the last of `retries` repetitions also conflicts."""
         _check_commit(message, metadata, None)
@@ -375,7 +377,7 @@ class Repository(Inspected, Merging):
             self._files.create_tag(name, target)
 
     def delete_tag(self, name: str) -> None:
-        """Deletes a tag. Its snapshot stays until garbage is collected. Raises NotFoundError; InvalidInputError in formats that cannot delete tags, such as the alpha."""
+        """Deletes a tag. Its snapshot stays until garbage is collected. Raises NotFoundError; InvalidInputError in formats, such as the alpha, that cannot."""
         self.sync()
         self._files.delete_tag(name, self._tagged(name))
 
@@ -390,13 +392,15 @@ class Repository(Inspected, Merging):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
-        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of killed
-        writers, discarded forks, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage. A run may be interrupted at any time.
-        wait         time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
+        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of
+        killed writers, discarded forks, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage. Interrupts do no harm.
+        wait         time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, other programs' sessions must be
+                     shorter
         now          removes all garbage at once: only if there is no writer and no open session
-        accept_loss  collects also if chunk files that branches or tags lead to are missing. Else that is an error: a damaged manifest may have named another file
+        accept_loss  collects also if chunk files that branches or tags lead to are missing. Else that is an error: a damaged manifest may have named others
         dry_run      writes nothing, and reports the planned changes;  progress: called with the kind and number of objects done since the last call
-        Raises InvalidInputError, ConflictError during a copy to this location, FormatError for damage (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
+        Raises InvalidInputError, ConflictError during a copy to this location, FormatError for damage (nothing is removed then), StoreError, ReadOnlyError
+        (docs/maintenance.md)."""
         self.sync()  # a crash must not lose the commits on which the removal depends
         return cleanup.garbage_collect(self._files, wait, progress, now=now, accept_loss=accept_loss, dry_run=dry_run)
 
@@ -412,7 +416,7 @@ class Repository(Inspected, Merging):
         """Shortens history: old snapshots expire. No file is rewritten or removed. A record lists the expired snapshots, and the next garbage collections
         remove objects that only expired snapshots refer to. Branches, tags and the snapshots that they point to stay.
 
-        older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: number of snapshots of each branch that stay in any case
+        older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: snapshots of each branch that stay anyway
         keep_tagged      False also deletes tags of old snapshots; refused in formats that cannot delete tags, such as the alpha
         expire_branches  also deletes branches other than `main` whose last commit is old
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
@@ -430,15 +434,17 @@ class Repository(Inspected, Merging):
         history: bool = True,
         progress: Callable[[str, int], object] | None = None,
     ) -> Verification:
-        """Checks everything that branches and tags reach: refs, snapshots and their history, manifests, attribute files, and every chunk reference against the listing.
-        Problems are returned, not raised; `problems` is empty if the repository is sound. Writes nothing; safe beside readers and writers.
+        """Checks everything that branches and tags reach: refs, snapshots and their history, manifests, attribute files, and every chunk reference against the
+        listing. Problems are returned, not raised; `problems` is empty if the repository is sound. Writes nothing; safe beside readers and writers.
 
-        decode    also decodes every chunk of the tips of branches and tags, virtual chunks included, on all cores. Without it, files outside the repository are not read
-        digests   also reads every chunk file and compares it with its digest, on all cores; InvalidInputError in a repository that was created without chunk_digests
+        decode    also decodes every chunk of the tips of branches and tags, virtual chunks included, on all cores. Without it, files outside the repository are
+                  not
+        digests   also reads every chunk file and compares it with its digest, on all cores; InvalidInputError in a repository without chunk_digests
         virtual   also checks every file that has virtual chunks, with one request each: it exists, is long enough, and has not changed
         history   False: checks only the snapshots that branches and tags point to; orphans are not counted then
         progress  called with the kind and number of objects done since the last call
-        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched. See docs/maintenance.md."""
+        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched
+        (docs/maintenance.md)."""
         checks = verification.Checks(decode, digests, virtual, history)
         return verification.verify(self._files, self._reader, self._options, checks, progress)
 
@@ -460,7 +466,8 @@ class Repository(Inspected, Merging):
         decode       and digests: as in `verify`; also repairs problems that they find
         older        replaces lost chunks by those of the newest older snapshot that has them
         accept_loss  gives up lost data: chunks read as the fill value, attributes become empty, damaged nodes are removed. Else reading them stays an error
-        tips         moves branches whose tip cannot be read, or not be repaired without loss, back to the last complete snapshot; a readable tip is kept as NAME-damaged
+        tips         moves branches whose tip cannot be read, or not be repaired without loss, back to the last complete snapshot; a readable one stays as
+                     NAME-damaged
         history      ends histories before damaged or missing snapshots, so that garbage can be collected again
         dry_run      writes nothing, and reports the planned changes;  progress: as in `verify`
         A repair may be interrupted at any time and repeated. Raises as `verify`, and FormatError for a tip of another version of the format, ConflictError,

@@ -252,8 +252,8 @@ class Array(ZarrArray):
         return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
-        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides. After an error
-        `out` may be partly filled.
+        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides.
+        After an error `out` may be partly filled.
 
         Raises InvalidInputError for an unsuitable out, SelectionError, DataError, StoreError."""
         return self._indexer(basic).read(selection, out=out)
@@ -387,8 +387,8 @@ class Array(ZarrArray):
                 self._run_change(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
-        If it fails or is interrupted, an array of a plain store gets its lengths again, unless others changed them meanwhile.
+        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own
+        rows. If it fails or is interrupted, an array of a plain store gets its lengths again, unless others changed them meanwhile.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError if another array is there now, StoreError."""
         self._location.require_writable()
@@ -462,8 +462,8 @@ class Array(ZarrArray):
         return written
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
-        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published
-        whole at the end; see frazil.array.io.shard_writer.ShardWriter.
+        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is
+        published whole at the end; see frazil.array.io.shard_writer.ShardWriter.
 
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._location.require_writable()

@@ -44,8 +44,8 @@ FORMATS: Final[dict[int | str, str]] = {
 
 
 class ArrayInfo(Record):
-    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks: innermost chunks;
-    chunks_initialized: those of them that are stored, None where they were not counted."""
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks:
+    innermost chunks; chunks_initialized: those of them that are stored, None where they were not counted."""
 
     path: str
     zarr_format: int | str

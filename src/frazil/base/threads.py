@@ -185,8 +185,8 @@ def wait_for_change(condition: Condition) -> None:
 
 
 class _Held:
-    """A handler of SIGINT that keeps interrupts while some work runs. If the work ended without restoring the handler before, because a handler of another signal
-    raised an exception just then, it does that itself.
+    """A handler of SIGINT that keeps interrupts while some work runs. If the work ended without restoring the handler before, because a handler of another
+    signal raised an exception just then, it does that itself.
 
     handler  the one before;  arrived: the interrupts so far, which live as long as the work"""
 

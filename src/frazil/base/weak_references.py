@@ -92,8 +92,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Alone:
-    """In `with Alone()`, no thread is started for the work of the calling thread: it holds a lock that this work may need. The mark is a weak reference: after an
-    interrupt before the end of the block, it ends with its frame."""
+    """In `with Alone()`, no thread is started for the work of the calling thread: it holds a lock that this work may need. The mark is a weak reference: after
+    an interrupt before the end of the block, it ends with its frame."""
 
     __slots__ = ("__weakref__", "_token")
 

@@ -95,8 +95,8 @@ def binary_output(path: str | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """While a file is written: signals that end the program raise KeyboardInterrupt, which has the exit status, so that the unfinished file is removed. Signals that
-    are ignored, as by nohup, or handled, stay so."""
+    """While a file is written: signals that end the program raise KeyboardInterrupt, which has the exit status, so that the unfinished file is removed. Signals
+    that are ignored, as by nohup, or handled, stay so."""
     in_main = threading.current_thread() is threading.main_thread()
     numbers = [number for number in _ENDING if in_main and signal.getsignal(number) == signal.SIG_DFL]
     for number in numbers:

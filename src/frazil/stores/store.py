@@ -1,7 +1,7 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
-Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port, may have a shorter way for `copy_in`, and
-overrides little else here: `require` and `direct`, which a store may answer without determining all its capabilities, and `write_parts`."""
+Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port, may have a shorter way for
+`copy_in`, and overrides little else here: `require` and `direct`, which a store may answer without determining all its capabilities, and `write_parts`."""
 
 from __future__ import annotations
 

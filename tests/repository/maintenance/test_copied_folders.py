@@ -45,8 +45,8 @@ def created(place: Path) -> frazil.Repository:
 def test_a_folder_that_is_copied_while_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, order: list[str]
 ) -> None:
-    """If refs/ is copied first, and gc/tips/ is not copied, the copy is complete. Otherwise it may be damaged: a verification reports that, readers get errors but no wrong values, and a
-    repair restores each node as a commit had it, or goes back to one, and keeps the damaged tip as another branch."""
+    """If refs/ is copied first, and gc/tips/ is not copied, the copy is complete. Otherwise it may be damaged: a verification reports that, readers get errors
+    but no wrong values, and a repair restores each node as a commit had it, or goes back to one, and keeps the damaged tip as another branch."""
     place, copy = (tmp_path_factory.mktemp("copied") / name for name in ("live", "copy"))
     repo = created(place)
     copy.mkdir()

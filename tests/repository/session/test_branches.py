@@ -85,7 +85,7 @@ def test_a_fork_during_a_sync_and_a_turn() -> None:
 
 
 def test_a_sync_with_a_branch_file_covers_the_files_of_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a crash could keep the branch file and lose what it refers to. Here the commit is written between the look-ups of its manifest and its branch file."""
+    """Else a crash could keep the branch file and lose what it refers to. Here the commit is written between the look-ups of its manifest and branch file."""
     store, synced = MemoryStore(), list[list[str]]()
     present = iter([["ref"], ["manifest"]])
     monkeypatch.setattr(

@@ -149,8 +149,8 @@ def _read_parts(
 ) -> None:
     """Reads part by part (selection_parts.py) into `out`, which has the order of selection.out_view.
 
-    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings is used
-          by one thread at a time, so this is the only way to use other cores meanwhile"""
+    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings
+          is used by one thread at a time, so this is the only way to use other cores meanwhile"""
     begin, putting = 0, None
     with threads.Threads(0 if access.runtime.checked().threads == 1 else 1, "frazil strings") as other:
         for part in selection_parts.parts_of(access, selection):

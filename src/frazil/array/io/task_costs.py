@@ -1,5 +1,5 @@
-"""The costs of tasks: the bytes that they hold beside the result, which are shard indexes, encoded bytes that are fetched (with the gaps between them) or kept, decoded
-chunks, and columns of the plan. First estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the budget."""
+"""The costs of tasks: the bytes that they hold beside the result, which are shard indexes, encoded bytes that are fetched (with the gaps between them) or kept,
+decoded chunks, and columns of the plan. First estimated from the compiled chain, then exact when shard indexes are read. Pure; scheduler.py has the budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Shrinking: chunks outside the new shape are removed; elements outside it, in chunks at the edge, are set to the fill value.
 
-The specification does not require this. Without it old values would come back when the array grows again (docs/design/005-shrink.md). A store that cannot erase keeps the
-chunks outside, filled with the fill value."""
+The specification does not require this. Without it old values would come back when the array grows again (docs/design/005-shrink.md). A store that cannot erase
+keeps the chunks outside, filled with the fill value."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Cut(Record):
             )
 
     def _stored(self) -> tuple[Columns, Columns, Flags]:
-        """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside, bool[n]."""
+        """The stored chunks that are not wholly inside `new`: their coordinates and first elements, int64[n, d], and which are wholly outside, bool[n]."""
         lengths = np.array(self.new, np.int64).reshape(1, -1)
         coords = self.access.storage.stored(self.grid.grid_shape(self.old))
         first = self.grid.corners(coords)

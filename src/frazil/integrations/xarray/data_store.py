@@ -217,8 +217,8 @@ class FrazilDataStore(AbstractDataStore):
             raise
 
     def undo(self, group: Group) -> None:
-        """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, or the session was rebased;
-        and removes those that it created in a session. Elsewhere new arrays stay: another process may have replaced them."""
+        """After elements could not be written: gives arrays that `make` grew their lengths again, unless others changed them meanwhile, or the session was
+        rebased; and removes those that it created in a session. Elsewhere new arrays stay: another process may have replaced them."""
         for array, before, after, base in reversed(self._grown):
             if _base(array) == base:
                 with suppress(FrazilError):
@@ -258,8 +258,8 @@ class FrazilDataStore(AbstractDataStore):
 
 
 def _check_lengths(present: Mapping[str, Array], plans: Sequence[Planned], target: Target) -> None:
-    """Raises InvalidInputError for a write after which the group is no dataset, because a dimension has two lengths: of a variable that is not appended to, or of a
-    new one. A group that has them already may be written."""
+    """Raises InvalidInputError for a write after which the group is no dataset, because a dimension has two lengths: of a variable that is not appended to, or
+    of a new one. A group that has them already may be written."""
     before = {name: found for name, array in present.items() if (found := _named_lengths(array)) is not None}
     after = before | {plan.name: planned_lengths(plan, before.get(plan.name)) for plan in plans}
     old, new = _first_by_length(before), _first_by_length(after)

@@ -38,8 +38,8 @@ _FORMAT: Final[Mapping[str, Literal[3]]] = (  # older versions of xarray have no
 
 
 class Target(Record):
-    """The options of a write. layout: chunks and shards of new arrays; region and append_dim: the place in existing arrays; append_later: a dimension along which
-    later writes append the other variables"""
+    """The options of a write. layout: chunks and shards of new arrays; region and append_dim: the place in existing arrays; append_later: a dimension along
+    which later writes append the other variables"""
 
     mode: Mode
     region: Mapping[str, slice] | None

@@ -95,8 +95,8 @@ def _packed(
 
 
 def check_fill(name: str, fill: object, stored: np.dtype[np.generic], exists: bool) -> None:
-    """Raises InvalidInputError for a fill value that the stored numbers cannot hold: cast to them, it would mark another value as missing. Floating-point numbers
-    hold it rounded."""
+    """Raises InvalidInputError for a fill value that the stored numbers cannot hold: cast to them, it would mark another value as missing. Floating-point
+    numbers hold it rounded."""
     if fill is None or stored.kind not in "biufc" or np.size(fill) != 1:  # type: ignore[arg-type]
         return
     number = np.asarray(fill).item()

@@ -174,8 +174,8 @@ class V2Keys(SeparatedKeys):
 
 
 class SuffixedKeys(Value):
-    """The keys of `default` with a fixed text behind each, such as `c/1/0.tiff`: the encoding `zarrs.default_suffix`. Raises MetadataError for a suffix that is not
-    one of a file name: `frazil serve` could not tell its keys from other files."""
+    """The keys of `default` with a fixed text behind each, such as `c/1/0.tiff`: the encoding `zarrs.default_suffix`. Raises MetadataError for a suffix that is
+    not one of a file name: `frazil serve` could not tell its keys from other files."""
 
     __slots__ = ("keys", "suffix")
     keys: DefaultKeys

@@ -37,8 +37,8 @@ _DRAFT_NODE: Final = re.compile(r"(?:.*/)?(?:[^/]+\.)?(?:array|group)\.json", re
 
 def is_served(key: str) -> bool:
     """Whether a key is one of a hierarchy of Zarr: a document (zarr.json; .zarray, .zgroup, .zattrs, .zmetadata; of the draft NAME.array.json and
-    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default", "v2" and "zarrs.default_suffix" and those of the draft (c/0/1,
-    c.0.1, 0.1, 0/1, c/0/1.tiff, c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
+    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default", "v2" and "zarrs.default_suffix" and those of the draft
+    (c/0/1, c.0.1, 0.1, 0/1, c/0/1.tiff, c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
     *parts, name = key.split("/")
     if any(part.startswith(".") for part in parts):
         return False

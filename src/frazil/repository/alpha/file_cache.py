@@ -158,8 +158,8 @@ class Files:
         return len(files)
 
     def _decoded_snapshot(self, file: ObjectId, data: bytes) -> SnapshotFile:
-        """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file, to which the first file
-        of `main` points."""
+        """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file, to which the first
+        file of `main` points."""
         key = self.key(snapshot_key(file))
         snapshot = decode_snapshot(data, key)
         own = snapshot.metadata.id

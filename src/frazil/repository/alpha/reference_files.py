@@ -129,8 +129,8 @@ def read_reference(store: Store, key: str) -> Ref | None:
 
 
 def check_free_key(store: Store, key: str) -> None:
-    """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Only disks have such things; elsewhere this
-    costs no request. Raises StoreError."""
+    """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Only disks have such things; elsewhere
+    this costs no request. Raises StoreError."""
     if not store.capabilities.local:
         return
     with files_alone():

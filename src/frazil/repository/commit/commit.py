@@ -307,8 +307,8 @@ def resolve_intents(transaction: Transaction) -> bool:
 
 
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
-    """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and resolve_intents repeats the steps: of an intent that is already
-    the base, no file may be removed."""
+    """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and resolve_intents repeats the steps: of an intent that is
+    already the base, no file may be removed."""
     if transaction.base_id != intent.snapshot:
         chunks = transaction.changes.few_chunks()
         if chunks is not None:

@@ -60,8 +60,8 @@ class Marks(Record):
         return self._replace(snapshots=NO_IDS, parents=NO_IDS, manifests=NO_IDS, attributes=NO_IDS)
 
     def without_chunks(self, lost: Ids) -> Marks:
-        """Without the manifests that refer to missing chunk files (sorted): they may be damaged, and restored later. Snapshots say which references they must have,
-        so these are not remembered either."""
+        """Without the manifests that refer to missing chunk files (sorted): they may be damaged, and restored later. Snapshots say which references they must
+        have, so these are not remembered either."""
         if not len(lost):
             return self
         owners = np.repeat(np.arange(len(self.read)), np.diff(self.starts))

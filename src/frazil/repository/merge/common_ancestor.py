@@ -26,9 +26,9 @@ _OLDER: Final = 4  # it is an ancestor of a common ancestor
 
 
 def common_ancestor(files: RepositoryFormat, merged: ObjectId, into: ObjectId) -> tuple[ObjectId, list[ObjectId]]:
-    """The common ancestor of two snapshots, and the snapshots that only the history of `merged` has, the newest first. Reads the commits since the ancestor. Raises
-    InvalidInputError if there is none, ConflictError if there are several, each without the changes of the others; NotFoundError, FormatError, StoreError as
-    RepositoryFormat.ancestors."""
+    """The common ancestor of two snapshots, and the snapshots that only the history of `merged` has, the newest first. Reads the commits since the ancestor.
+    Raises InvalidInputError if there is none, ConflictError if there are several, each without the changes of the others; NotFoundError, FormatError,
+    StoreError as RepositoryFormat.ancestors."""
     histories = _Histories(files)
     found: list[ObjectId] = []
     marks = {merged: _MERGED}

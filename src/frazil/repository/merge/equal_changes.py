@@ -1,5 +1,5 @@
-"""Conflicts in which both sides hold the same: chunks with equal bytes, or equal new arrays. In a merge, a cherry-pick or a revert they are none. In a rebase of
-a session they are, as both sides may have counted something up."""
+"""Conflicts in which both sides hold the same: chunks with equal bytes, or equal new arrays. In a merge, a cherry-pick or a revert they are none. In a rebase
+of a session they are, as both sides may have counted something up."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def replayed(
     *,
     undoes: bool,
 ) -> Transaction:
-    """A session on the snapshot `old` that has the changes from it to `new`. Its chunks stay in the files of `new`. It must be rebased to the tip before anything
-    else is done with it. undoes: `new` is the older one, so that no array has grown by an append.
+    """A session on the snapshot `old` that has the changes from it to `new`. Its chunks stay in the files of `new`. It must be rebased to the tip before
+    anything else is done with it. undoes: `new` is the older one, so that no array has grown by an append.
 
     Raises NotFoundError, FormatError, StoreError; ConflictError if a node that changed cannot be read."""
     before = files.snapshot(old)

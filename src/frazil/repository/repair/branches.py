@@ -51,9 +51,9 @@ def commit_behind(files: RepositoryFormat, tip: Tip, commit: EncodedCommit, list
 
 
 def _require_kept(files: RepositoryFormat, commit: EncodedCommit, listed: ChunkFiles) -> None:
-    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref protects
-    files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything: then the
-    commit fails, or is marked. Call it after reading the tip that the commit follows."""
+    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref
+    protects files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything:
+    then the commit fails, or is marked. Call it after reading the tip that the commit follows."""
     named = join([chunk_files(content) for _, _, content in commit.new if isinstance(content, Manifest)])
     # in this order: a list is removed after the objects it names
     records = list_records(files)

@@ -1,8 +1,8 @@
-"""Keeps changes of several steps whole, such as an append, which makes an array longer and then writes rows: what commits, rebases or forks a session waits until
-no other thread is within one.
+"""Keeps changes of several steps whole, such as an append, which makes an array longer and then writes rows: what commits, rebases or forks a session waits
+until no other thread is within one.
 
-Codecs of users may read and write sessions within a change, also on threads that work for the one that began it: these count as that thread, and who is within a
-change never waits for others that wait within one. Changes are known by weak references, so that a thread that an interrupt stops anywhere keeps nobody
+Codecs of users may read and write sessions within a change, also on threads that work for the one that began it: these count as that thread, and who is within
+a change never waits for others that wait within one. Changes are known by weak references, so that a thread that an interrupt stops anywhere keeps nobody
 waiting for ever."""
 
 from __future__ import annotations

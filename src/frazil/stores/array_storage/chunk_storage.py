@@ -360,8 +360,8 @@ class PlainChunks:
 
 
 class ScalarChunk(PlainChunks):
-    """The chunk of an array without dimensions, which may have either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`): the one that exists, or
-    the encoding's own if neither does. also: the other key"""
+    """The chunk of an array without dimensions, which may have either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`): the one that exists,
+    or the encoding's own if neither does. also: the other key"""
 
     __slots__ = ("also",)
 

@@ -22,8 +22,8 @@ _PART: Final = 2**23  # bytes
 def put_parts(
     client: ObjectClient, key: str, parts: Iterator[bytes], mark: str, broken: list[BaseException], at_once: int = 2
 ) -> PutResult:
-    """mark: of the writer (MARK); at_once: parts that are in memory; broken: gets the error of `parts`. Raises what the client raises, and errors of `parts` unchanged; then the key
-    has its old object or none."""
+    """mark: of the writer (MARK); at_once: parts that are in memory; broken: gets the error of `parts`. Raises what the client raises, and errors of `parts`
+    unchanged; then the key has its old object or none."""
     import obstore
 
     def prefetched() -> Iterator[bytes]:

@@ -307,8 +307,8 @@ class ObjectStore(Store):
             broken.clear()  # its traceback has this frame
 
     def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
-        """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was refused, as
-        they are no parts any more. Raises StoreError where nothing was stored."""
+        """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was
+        refused, as they are no parts any more. Raises StoreError where nothing was stored."""
         with suppress(StoreError):  # that it cannot be read now is not what went wrong first
             if mark is not None and (stored := self._version_with(mark, key)) is not None:
                 return stored
@@ -319,8 +319,8 @@ class ObjectStore(Store):
     def _put_if(
         self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
     ) -> Version | Changed:
-        """A write under a condition. If an answer is lost, the same write is repeated under the same condition; proxies repeat writes, too. If it is refused, the
-        mark of the present object says whether an earlier one wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
+        """A write under a condition. If an answer is lost, the same write is repeated under the same condition; proxies repeat writes, too. If it is refused,
+        the mark of the present object says whether an earlier one wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
 
         mark = _new_mark()

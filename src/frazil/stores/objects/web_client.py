@@ -64,8 +64,8 @@ class Head(Record):
 
 class WebAnswer:
     """A response whose body has not been read. url: of the server that sent it, after redirects. in_folder: whether a redirect added a slash to the path, as
-    servers do for a folder. Reading raises StoreError or another OSError if the body ends too early, the connection fails, or the time `until` (on the monotonic
-    clock) is over."""
+    servers do for a folder. Reading raises StoreError or another OSError if the body ends too early, the connection fails, or the time `until` (on the
+    monotonic clock) is over."""
 
     __slots__ = ("_response", "_until", "head", "in_folder", "url")
 

@@ -151,8 +151,8 @@ def _put_long(target: StorePort, name: str, source: StorePort, source_name: str,
 
 
 def pieces_of_object(source: StorePort, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-    """The bytes of an object of known size, one after the other, of the version in `found`, the answer to a fetch of this name alone; at most `limit` of them in
-    memory. Raises ConflictError if it is replaced meanwhile, StoreError."""
+    """The bytes of an object of known size, one after the other, of the version in `found`, the answer to a fetch of this name alone; at most `limit` of them
+    in memory. Raises ConflictError if it is replaced meanwhile, StoreError."""
     if found.stream is not None:
         yield from found.stream(limit)
         return

@@ -97,8 +97,8 @@ def fetch_chunks(
     before: Fetched,
     expect: Versions | None,
 ) -> Fetched:
-    """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. before: of the objects, or an earlier answer for the chunks.
-    A name whose object was replaced since is STALE."""
+    """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. before: of the objects, or an earlier answer for the
+    chunks. A name whose object was replaced since is STALE."""
     fetched = fetch_located(inner, located, spans, continue_from=before)
     # the numbers of files are not those of our names
     answer = fetched if fetched.sources.files is None else as_buffers(fetched, names, spans)

@@ -117,8 +117,8 @@ class ArchiveFile:
         return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def restore(self) -> bool:
-        """Undoes the changes of a killed writer, or of this one, and removes its unfinished files. Returns whether there were changes. A journal of another file
-        stays: if both were copied, it has the only directory. The next change replaces it. Raises StoreError, FormatError."""
+        """Undoes the changes of a killed writer, or of this one, and removes its unfinished files. Returns whether there were changes. A journal of another
+        file stays: if both were copied, it has the only directory. The next change replaces it. Raises StoreError, FormatError."""
         for unfinished in (self.path + _NEW, self.path + JOURNAL + _NEW):
             with suppress(OSError):
                 os.unlink(unfinished)
@@ -215,7 +215,8 @@ class ArchiveFile:
 
 
 def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
-    """Replaces an archive that is whole by one without unused parts. tail: all bytes from its directory on, which begins at `start`. Raises StoreError; then the archive is unchanged."""
+    """Replaces an archive that is whole by one without unused parts. tail: all bytes from its directory on, which begins at `start`. Raises StoreError; then
+    the archive is unchanged."""
     end = find_end(tail, start + len(tail))
     assert end is not None, "the archive is whole"
     directory = parse_directory(tail[: end.length], end)

@@ -43,8 +43,8 @@ class Request:
     """One set of changes that a client wants to commit, with all its tries.
 
     token   in the properties of the commit
-    began   the snapshot that the session or the merge began from, and `side` the changes of the session since; None for a function that is run on any tip, whose
-            changes are `acts`
+    began   the snapshot that the session or the merge began from, and `side` the changes of the session since; None for a function that is run on any tip,
+            whose changes are `acts`
     replayed  of a merge, a cherry-pick or a revert: the changes that it makes again behind a snapshot
     status  the result that the client got. After a try with an unknown outcome, "refused" of a later one does not mean that none happened"""
 
@@ -74,8 +74,8 @@ class Request:
         self.reads.append(Read(uid, values))
 
     def outcomes(self, parent: State, paths_from: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
-        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them the
-        parent"""
+        """The possible contents of the commit behind a parent. paths_from: the tips that a session may have been rebased to since a snapshot, the last of them
+        the parent"""
         if self.side is not None and self.began is not None:
             yield from outcomes(self.side, paths_from(self.began))
             return
