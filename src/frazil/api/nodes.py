@@ -337,23 +337,29 @@ def open_node(
     location = given_location(location, store, storage_options)
     requested_mode, mode = mode, modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
-    surroundings = {
-        "path": path,
-        "zarr_format": zarr_format,
-        "storage_transformers": storage_transformers,
-        "cache": cache,
-        "cache_limit": cache_limit,
-        "inner_order": inner_order,
-        "shard_writes": shard_writes,
-        "registry": registry,
-        "runtime": runtime,
-    }
+
+    def opened(function: Callable[..., Made]) -> Made:
+        return function(
+            location,
+            requested_mode,
+            path=path,
+            zarr_format=zarr_format,
+            storage_transformers=storage_transformers,
+            cache=cache,
+            cache_limit=cache_limit,
+            inner_order=inner_order,
+            shard_writes=shard_writes,
+            registry=registry,
+            runtime=runtime,
+            **arguments,
+        )
+
     if mode not in ("r", "r+"):
         if "shape" in arguments or "data" in arguments:
-            return open_array(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+            return opened(open_array)
         _check_group_arguments(arguments)
         if mode != "a":
-            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+            return opened(open_group)
     else:
         _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
@@ -362,7 +368,7 @@ def open_node(
     node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
         if mode == "a":
-            return open_group(location, requested_mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+            return opened(open_group)
         raise node_locations.nothing_at(node_location)
     modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):

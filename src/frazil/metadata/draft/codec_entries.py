@@ -3,7 +3,6 @@ numcodecs), each converted to an extension of the final Zarr v3 and back. codec_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from frazil.base.record import Record
@@ -275,14 +274,11 @@ def _sharding(path: str) -> MetadataError:
 
 
 def _emit_blosc(extension: Extension, path: str) -> dict[str, Json]:
-    members = Members(_without_nulls(extension.configuration), f"{path}.configuration")
+    given = {name: value for name, value in extension.configuration.items() if value is not None}
+    members = Members(given, f"{path}.configuration")
     return {
         "cname": members.choice("cname", _CNAMES),
         "clevel": members.integer("clevel", 0, 9),
         "shuffle": _SHUFFLES.index(members.choice("shuffle", _SHUFFLES)),
         "blocksize": members.integer("blocksize", 0, 2**31 - 1, default=0),
     }
-
-
-def _without_nulls(configuration: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in configuration.items() if value is not None}
