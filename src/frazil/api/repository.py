@@ -438,7 +438,7 @@ class Repository(Inspected, Merging):
         listing. Problems are returned, not raised; `problems` is empty if the repository is sound. Writes nothing; safe beside readers and writers.
 
         decode    also decodes every chunk of the tips of branches and tags, virtual chunks included, on all cores. Without it, files outside the repository are
-                  not
+                  not read
         digests   also reads every chunk file and compares it with its digest, on all cores; InvalidInputError in a repository without chunk_digests
         virtual   also checks every file that has virtual chunks, with one request each: it exists, is long enough, and has not changed
         history   False: checks only the snapshots that branches and tags point to; orphans are not counted then
