@@ -2,7 +2,7 @@
 many processes on a disk.
 
     python benchmarks/contention_rows.py memory [--peer PYTHON] [--repeat 3]    32 writers x 10 commits, beside icechunk on its memory store (in its own Python)
-    python benchmarks/contention_rows.py slow                                   the same on a store of 20 ms a request, over as many commits one after the other; requests
+    python benchmarks/contention_rows.py slow                                   the same on a store of 20 ms a request, over as many commits in turn; requests
     python benchmarks/contention_rows.py processes [FOLDER]                     8 processes x 1,250 commits on a disk: all acknowledged ones are read again
 
 Each row checks what it wrote: the length of the history, and every value."""

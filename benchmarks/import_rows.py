@@ -1,6 +1,6 @@
 """Import of a NetCDF4 file: frazil.import_file against xarray's to_zarr, with the same chunks and codec.
 
-    PYTHON benchmarks/import_rows.py FOLDER [--megabytes 2048] [--budget 256] [--repeat 3] [--codecs zstd2,lz4]     # a Python with frazil, xarray, zarr and netCDF4
+    PYTHON benchmarks/import_rows.py FOLDER [--megabytes 2048] [--budget 256] [--repeat 3] [--codecs zstd2,lz4]  # with frazil, xarray, zarr and netCDF4
 
 The files have float32 of (time, 720, 1440): "contiguous", and "deflate 4" with shuffle in chunks of one map. Each run is its own process, in turns; all of them
 use compiled modules, as an installed package does. Prints medians of the seconds, the CPU seconds of all threads and processes, and the peak of resident

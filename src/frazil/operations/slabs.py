@@ -267,8 +267,8 @@ def _read_column(
     memory: Sequence[Values],
     ended: Event | None,
 ) -> Iterator[Slab]:
-    """The slabs of a column from the first row of `starts` on. memory: buffers that slabs use in turns, each for the rows that are read at once, and rows kept from
-    before. ended: a second thread reads until this is set"""
+    """The slabs of a column from the first row of `starts` on. memory: buffers that slabs use in turns, each for the rows that are read at once, and rows kept
+    from before. ended: a second thread reads until this is set"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
     rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])

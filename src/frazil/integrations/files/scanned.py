@@ -48,8 +48,8 @@ class ScannedArray(Record):
     """An array of the file.
 
     path             "group/name"
-    dtype            of the values in the file, with their byte order: NumPy's kinds b, i, u, f, c, m, M, S and U for text of a fixed length, V for structs and raw bytes, O
-                     for text of any length
+    dtype            of the values in the file, with their byte order: NumPy's kinds b, i, u, f, c, m, M, S and U for text of a fixed length, V for structs and
+                     raw bytes, O for text of any length
     codecs           of Zarr v3, in the form of documents, in the order of encoding
     fill_value       of dtype's type
     dimension_names  None if the file has none

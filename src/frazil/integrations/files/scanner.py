@@ -38,8 +38,8 @@ def scan_file(
     virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment.
                       References to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends
                       requests
-    time_limit  seconds that a library may take for one dataset of HDF5, a field of GRIB, or the structure of a TIFF file, and then for each chunk that it decodes: libraries
-                never return for some damaged files. They run in another process, which is ended then
+    time_limit  seconds that a library may take for one dataset of HDF5, a field of GRIB, or the structure of a TIFF file, and then for each chunk that it
+                decodes: libraries never return for some damaged files. They run in another process, which is ended then
     Raises NotFoundError if there is none, StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError
     for a folder, and if a required library is missing."""
     source = source_of(file, virtual_prefixes)

@@ -84,8 +84,8 @@ class Dimensions:
         return found
 
     def _scale_of(self, dataset: h5py.Dataset, references: Iterable[h5py.h5r.Reference]) -> Scale | None:
-        """The first scale of a dimension that is in the file; None if there is none. A scale that was removed leaves a reference to nothing, for which the scales
-        of h5py are an error."""
+        """The first scale of a dimension that is in the file; None if there is none. A scale that was removed leaves a reference to nothing, for which the
+        scales of h5py are an error."""
         for reference in references:
             if type(reference) is not self.h5py.h5r.Reference or not reference:  # of a region; null
                 continue

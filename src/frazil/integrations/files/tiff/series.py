@@ -133,8 +133,8 @@ def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, si
 
 
 def _fill(page: Any, dtype: np.dtype[np.generic]) -> np.generic:
-    """The value of tiles that are not stored: that of GDAL's tag for no data, if the data type has it, else 0. tifffile ignores the tag if it has more digits than
-    the data type, or a decimal point for integers."""
+    """The value of tiles that are not stored: that of GDAL's tag for no data, if the data type has it, else 0. tifffile ignores the tag if it has more digits
+    than the data type, or a decimal point for integers."""
     tag, fill = page.tags.get("GDAL_NODATA"), np.zeros(1, dtype)
     text = "" if tag is None else str(tag.value)
     with suppress(ValueError, OverflowError), np.errstate(over="ignore"):
