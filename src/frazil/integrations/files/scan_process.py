@@ -9,14 +9,16 @@ from __future__ import annotations
 import atexit
 import io
 import os
+import pickle
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from multiprocessing.connection import Connection, Pipe
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 _START_SECONDS: Final = 60.0  # seconds that a process may take to start, on a busy machine
 _EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
 _CLOSE_SECONDS: Final = 1.0  # seconds that a library may take to close a file
+_MOST_SECONDS: Final = 1e6  # of a time limit: the system's timers hold not much more
+_STEP_SECONDS: Final = 0.01  # between two messages that there is progress
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
 _CACHED_PAGES: Final = 2**6  # of a remote file
 _READ, _STEP, _DONE, _FAILED, _NO_MEMORY = "read", "step", "done", "failed", "no memory"
@@ -48,8 +52,10 @@ _SCAN, _FIELD, _BOX, _CLOSE = "scan", "field", "box", "close"
 HDF5, GRIB, TIFF = "hdf5", "grib", "tiff"  # kinds of files
 _LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", TIFF: "tifffile"}
 
+# SIGINT is ignored from the beginning: the first process handles Ctrl-C
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.scan_process import work; work({number})"
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import sys; sys.path[:] = {path!r}; "
+    "from frazil.integrations.files.scan_process import work; work({number})"
 )
 
 
@@ -62,7 +68,7 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str) -> 
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
         raise InvalidInputError(f"time_limit is {time_limit!r}; it must be a number of seconds above 0")
     load_library(kind)
-    found = _run_task(file, (_SCAN, kind, name, time_limit, _place(file, name), state_of(file)))
+    found = _run_task(file, (_SCAN, kind, name, time_limit, _path_of(file, name), state_of(file)))
     assert isinstance(found, ScannedFile)
     return found
 
@@ -84,40 +90,56 @@ class BoxReader:
     file. file: stays open until close"""
 
     def __init__(self, kind: str, file: BinaryIO, name: str, time_limit: float) -> None:
-        self._file, self._size = file, state_of(file).size
-        self._task: Final = _BOX, kind, name, time_limit, _place(file, name), self._size
+        self._kind, self._file, self._name, self._time_limit = kind, file, name, time_limit
         self._process: _Process | None = None
+        self._lock: Final = Lock()
 
     def read(self, box: Box) -> Values:
         """The elements of a box. Raises ChunkDecodeError, and FormatError as scan_in_process."""
-        if self._process is None or self._process.owner != os.getpid():
-            self._process = _take_process()
-        try:
-            found = self._process.run_task(self._file, (*self._task, box))
-        except BaseException:
-            self._process.end()
-            self._process = None
-            raise
+        with self._lock:
+            if self._process is None or self._process.owner != os.getpid():
+                self._process = _take_process()
+            place = _path_of(self._file, self._name), state_of(self._file).size
+            task: _Task = (_BOX, self._kind, self._name, self._time_limit, *place, box)
+            try:
+                found = self._process.run_task(self._file, task)
+            except BaseException:
+                self._process.end()
+                self._process = None
+                raise
         if isinstance(found, FrazilError):
             raise found
         assert isinstance(found, np.ndarray)
         return found
 
     def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and process.owner == os.getpid():
+        """Closes the file in the other process, which then waits for the next file. If another thread still reads a box, because its caller was interrupted,
+        the process is ended, and that thread gets an error."""
+        process = self._process
+        if process is None or process.owner != os.getpid():
+            return
+        if not self._lock.acquire(blocking=False):
+            process.kill()
+            return
+        try:
+            self._process = None
             with suppress(FormatError):
-                _, kind, name, *_ = self._task
-                _finish_task(process, None, (_CLOSE, kind, name, _CLOSE_SECONDS))
+                _finish_task(process, None, (_CLOSE, self._kind, self._name, _CLOSE_SECONDS))
+        finally:
+            self._lock.release()
 
 
 # what is to be done, the kind of the file, its name in messages, seconds; and more, for the other process
 _Task: TypeAlias = "tuple[str, str, str, float, *tuple[object, ...]]"
 
 
-def _place(file: BinaryIO, name: str) -> str:
-    """The path of an open file, for the other process: this one may have moved to another folder. "" for a remote file."""
-    return "" if isinstance(file, RangedFile) else os.path.abspath(name)
+def _path_of(file: BinaryIO, name: str) -> str:
+    """The path of an open file in the other process; "" for a remote file. Not its name: another file may have that by now, and this process may have moved to
+    another folder."""
+    if isinstance(file, RangedFile):
+        return ""
+    path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    return path if os.path.exists(path) else os.path.join(os.getcwd(), name)
 
 
 def _run_task(file: BinaryIO | None, task: _Task) -> object:
@@ -135,13 +157,13 @@ def _take_process() -> _Process:
 
 
 def _finish_task(process: _Process, file: BinaryIO | None, task: _Task) -> object:
-    """The answer of a process, which then waits for the next file."""
+    """The answer of a process, which then waits for the next file; but it ends if it could not close the last one."""
     try:
         found = process.run_task(file, task)
     except BaseException:
         process.end()
         raise
-    if len(_idle) < _IDLE_PROCESSES:
+    if len(_idle) < _IDLE_PROCESSES and not (task[0] == _CLOSE and isinstance(found, FrazilError)):
         _idle.append(process)
     else:
         process.end()
@@ -169,40 +191,64 @@ class _Process:
 
     def run_task(self, file: BinaryIO | None, task: _Task) -> object:
         """The answer to a task: a result or an error. file: whose bytes the other process may request"""
-        action, kind, name, time_limit, *_ = task
-        library, left = _LIBRARIES[kind], max(time_limit, self._start_seconds)
-        try:
-            self._connection.send(task)
-            while True:
-                start = monotonic()
+        action, kind, name, time_limit, *more = task
+        library, time_limit = _LIBRARIES[kind], min(time_limit, _MOST_SECONDS)
+        left = max(time_limit, self._start_seconds)
+        with self._running(library, name):
+            self._connection.send((action, kind, name, time_limit, *more))
+        while True:
+            start = monotonic()
+            with self._running(library, name):
                 if not self._connection.poll(max(left, 0.0)):
                     raise FormatError(
                         f"{library} did not finish within {time_limit:g} seconds: the file is damaged, or very large",
                         key=name,
                         hint="time_limit= gives it more seconds",
                     )
-                # a scan that reads may be in a circle, for example of pages
-                left = left - (monotonic() - start) if action == _SCAN else time_limit
                 answer, value = self._connection.recv()
-                self._start_seconds = 0.0
-                if answer == _READ and file is not None:
-                    at, length = value
-                    file.seek(at)
-                    self._connection.send_bytes(file.read(length))
-                elif answer == _STEP:
-                    left = time_limit
-                elif answer == _NO_MEMORY:
-                    raise FormatError(
-                        f"{library} needs more than half of the memory of this machine: the file is damaged, or very large",
-                        key=name,
-                    )
-                elif answer in {_DONE, _FAILED}:
-                    return value
-        except (EOFError, ConnectionError) as error:
+            # a scan that reads may be in a circle, for example of pages
+            left = left - (monotonic() - start) if action == _SCAN else time_limit
+            self._start_seconds = 0.0
+            if answer == _READ and file is not None:
+                at, length = value
+                file.seek(at)
+                found = file.read(length)
+                with self._running(library, name):
+                    self._connection.send_bytes(found)
+            elif answer == _STEP:
+                left = time_limit
+            elif answer == _NO_MEMORY:
+                raise FormatError(
+                    f"{library} needs more than half of the memory, or more than the limit of this process: the file is damaged, or very large",
+                    key=name,
+                )
+            elif answer in {_DONE, _FAILED}:
+                return value
+
+    @contextmanager
+    def _running(self, library: str, name: str) -> Iterator[None]:
+        """For each use of the connection. Raises StoreError if the process did not start, FormatError if it has ended."""
+        try:
+            yield
+        except (EOFError, ConnectionError, pickle.UnpicklingError) as error:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_CLOSE_SECONDS)
+            self._process.kill()
             status = self._process.wait()
+            if self._start_seconds:
+                raise StoreError(
+                    f"the process that reads the file ended when it was started (status {status})", key=name
+                ) from error
+            why = "the file is damaged"
+            if status == -signal.SIGKILL:
+                why += ", or very large, or memory is full"
             raise FormatError(
-                f"{library} ended its process (status {status}) while it read the file: the file is damaged", key=name
+                f"{library} ended its process (status {status}) while it read the file: {why}", key=name
             ) from error
+
+    def kill(self) -> None:
+        """Ends the process, while another thread may wait for its answer."""
+        self._process.kill()
 
     def end(self) -> None:
         if self.owner != os.getpid():
@@ -274,7 +320,6 @@ class _SteppedFile(io.FileIO):
 
 def work(number: int) -> None:
     """Does the tasks that arrive over a connection, until it ends. number: of its file descriptor."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
     _limit_memory()
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
         worker = _Worker(connection)
@@ -288,13 +333,14 @@ def work(number: int) -> None:
 
 
 def _limit_memory() -> None:
-    """Half of the memory for the data of this process; and if there is too little for all, the system ends this process first."""
+    """Half of the memory, of the machine or of the container, for the data of this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
+        memory = min(memory, int(file.read()))
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_DATA, (half if soft == resource.RLIM_INFINITY else min(half, soft), hard))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+        most = memory // 2 if soft == resource.RLIM_INFINITY else min(memory // 2, soft)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 class _Worker:
@@ -308,7 +354,7 @@ class _Worker:
         """The answer to a task; any error but MemoryError is an answer, too."""
         self._name, self._alarm = name, _Alarm(time_limit + _EXIT_SECONDS)
         self._alarm.set()
-        self._stepped, self._seconds = monotonic(), time_limit
+        self._stepped = monotonic()
         acts: dict[str, Callable[..., object]] = {_SCAN: self._scan, _BOX: self._read, _CLOSE: self._close}
         try:
             return _DONE, decode_field(*arguments) if action == _FIELD else acts[action](kind, *arguments)
@@ -330,7 +376,7 @@ class _Worker:
 
     def _step(self) -> None:
         """Says that there is progress. Not each time, because each message makes the first process run."""
-        if monotonic() - self._stepped < self._seconds / 10:
+        if monotonic() - self._stepped < _STEP_SECONDS:
             return
         self._stepped = monotonic()
         self._alarm.set()
@@ -340,11 +386,12 @@ class _Worker:
         return cast(BinaryIO, _RequestedFile(self._connection, self._name, size, self._alarm))
 
     def _scan(self, kind: str, path: str, state: FileCheck) -> ScannedFile:
-        name = path or self._name
         with open(path, "rb") if path else self._requested(state.size) as file:
             if kind == HDF5:
-                return scan_hdf5(file, name, state, far=not path, step=self._step)
-            return scan_tiff(file, name, state) if kind == TIFF else scan_grib(file, name, state, self._step)
+                return scan_hdf5(file, path or self._name, state, far=not path, step=self._step)
+            if kind == TIFF:
+                return scan_tiff(file, self._name, state)
+            return scan_grib(file, self._name, state, self._step)
 
     def _read(self, kind: str, path: str, size: int, box: Box) -> Values:
         if self._opened is None and kind == HDF5:
@@ -356,6 +403,6 @@ class _Worker:
         return opened.read(box) if isinstance(opened, OpenTiff) else read_box(opened, box, self._name)
 
     def _close(self, _: str) -> None:
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = None
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()

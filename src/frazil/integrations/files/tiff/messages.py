@@ -8,17 +8,20 @@ from contextlib import contextmanager
 
 
 class TiffMessages(logging.Filter):
-    """Drops messages. first: the first message, circle: one about pages that form a circle; "" if there was none"""
+    """Drops messages. first: the first message, circle: one about pages that form a circle; "" if there was none. lacks_memory: tifffile has logged a
+    MemoryError, and continues without the pages that it was reading"""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = self.circle = ""
+        self.lacks_memory = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         self.first = self.first or text
-        if "circular reference" in text:
+        if "invalid circular reference to IFD" in text:
             self.circle = text
+        self.lacks_memory = self.lacks_memory or "MemoryError" in text
         return False
 
     def explained(self, reason: str | Exception) -> str:

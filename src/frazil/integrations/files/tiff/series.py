@@ -65,6 +65,7 @@ def scan_tiff(file: BinaryIO, name: str, state: FileCheck) -> ScannedFile:
     tifffile = load_tifffile()
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
+    tiles = 0
     with tiff_messages() as messages:
         try:
             # a file must not choose which other files are opened, as OME-XML could
@@ -78,11 +79,17 @@ def scan_tiff(file: BinaryIO, name: str, state: FileCheck) -> ScannedFile:
                         arrays.append(_scanned(tiff, level, path, f"{i}/{k}", file, state.size))
                     except InvalidInputError as error:
                         skipped.append(Skipped(path, None, messages.explained(error.message)))
+                    else:
+                        tiles += len(arrays[-1].chunks.offsets)
+                    if tiles > state.size:
+                        raise FormatError(f"the TIFF file is damaged: {tiles} tiles in {state.size} bytes", key=name)
                 kind = "OME-TIFF" if tiff.is_ome else "TIFF"
         except (FrazilError, MemoryError):
             raise
         except Exception as error:  # tifffile raises errors of many classes for damaged files
             raise FormatError(f"the TIFF file is damaged: {messages.explained(error)}", key=name) from error
+    if messages.lacks_memory:
+        raise MemoryError
     if messages.circle:  # tifffile drops some of the pages
         raise FormatError(f"the TIFF file is damaged: its pages form a circle: {messages.circle}", key=name)
     if not levels:
