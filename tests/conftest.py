@@ -22,13 +22,15 @@ from tests.servers.fixtures import azure, gcs, s3, web_server
 
 __all__ = ["azure", "gcs", "s3", "web_server", "zarr2"]
 
-# Folders of tests of the disk: with syncs that take time, and numbers of files that are used again. All others use a disk in memory, if there is a large one.
+# Folders of tests of the disk: with syncs that take time, and inode numbers that are used again. All others use a disk in memory, if there is a large one.
 OF_THE_DISK = tuple(
     Path(__file__).parent / name for name in ("array/shards", "faults", "kernel", "stores/local", "stores/zip")
 )
 MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= 2**32:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+if os.access(MEMORY, os.W_OK) and "TMPDIR" not in os.environ:
+    room = min(shutil.disk_usage(MEMORY).free, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    if room >= 2**32:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), max_examples=20, print_blob=True, derandomize=True)

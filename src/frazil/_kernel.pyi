@@ -152,8 +152,8 @@ def change_files(
     `journal` their positions are behind the end of the file, except the last ones, which are within its first heads[i] bytes. The journal keeps these bytes, so
     that restore_files can undo a change that was killed. Without a journal, a kill may leave the bytes half written.
     result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where
-    the file is to be replaced whole instead (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when a system call failed:
-    with a journal nothing was changed then."""
+    the file is to be replaced whole instead (it has several names, belongs to another user, or may not be written; or stored bytes would be overwritten on a
+    disk that does not keep exact times of change), (errno, 0, 0, 0) when a system call failed: with a journal nothing was changed then."""
 
 def birth_time(fd: int) -> int:
     """When an open file was created, in ns since 1970; 0 where the system does not report it. With the inode it distinguishes a file from a later one with the
@@ -444,7 +444,7 @@ def read_shards(
                 entry, end of entries)
     rows        which of the chunks of the array that the axes touch, counted in C order; None: all
     shards, offsets, chunks  int64[m, d], coordinates of the shards; int64[m + 1], the inner chunks of each; int64[n, d], their coordinates. first, points: as
-                             there
+                             in decode_chunks
     remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None if they do
                 not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read

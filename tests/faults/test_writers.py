@@ -88,7 +88,18 @@ def test_threads(location: str, layout: str, share: Callable[..., list[tuple[sli
     assert (frazil.open_array(location)[...] == expected(share, THREADS, 2)).all()
 
 
-@pytest.mark.parametrize(("layout", "share"), [("chunk", elements), ("shard", inner_chunks), ("nested", elements)])
+def _of_campaign(layout: str, share: object) -> tuple[pytest.MarkDecorator, ...]:
+    return () if (share is elements) == (layout != "shard") else (pytest.mark.campaign,)
+
+
+@pytest.mark.parametrize(
+    ("layout", "share"),
+    [
+        pytest.param(layout, share, marks=_of_campaign(layout, share))
+        for layout in ("chunk", "shard", "nested")
+        for share in (inner_chunks, elements)
+    ],
+)
 def test_processes(tmp_path: Path, layout: str, share: Callable[..., list[tuple[slice, ...]]]) -> None:
     create(tmp_path, layout)
 

@@ -21,7 +21,7 @@ use crate::threads::Threads;
 const JOURNAL: &str = ".__append.__lock";
 /// How far a time of change must advance to be another one, in ns: some disks keep whole seconds, or two of them.
 const STEPS: [i64; 3] = [0, 1_000_000_000, 2_000_000_000];
-/// Times of change, in ns, are multiples of this on disks that do not keep them exactly. On others a new time is a multiple once in a million writes.
+/// Disks that do not keep times of change exactly keep multiples of this, in ns. On others one time in a million is one.
 const COARSE: i64 = 1_000_000;
 /// The result for a file that must be replaced whole.
 const NOT_IN_PLACE: Answer = [-3, 0, 0, 0];
@@ -56,6 +56,14 @@ impl<'f> Shard<'f> {
 
     fn stat(&self) -> System<Stat> {
         rustix::fs::fstat(&self.file)
+    }
+
+    /// Sets a time of change later than those before, by more than `step` ns.
+    fn stamp_later(&mut self, step: i64) -> System<()> {
+        let latest = self.version.changed.max(Version::of(&self.stat()?).changed);
+        stamp(self.file.as_fd(), Some(Version { changed: latest.saturating_add(step), ..self.version }))?;
+        self.version = Version::of(&self.stat()?);
+        Ok(())
     }
 }
 
@@ -103,17 +111,21 @@ impl Disk for Shard<'_> {
         retry(|| rustix::fs::ftruncate(&self.file, size))
     }
 
-    fn stamp(&mut self) -> System<bool> {
-        let (file, seen) = (self.file.as_fd(), self.version);
-        let latest = seen.changed.max(Version::of(&self.stat()?).changed);
+    fn stamp(&mut self) -> System<()> {
+        let seen = self.version;
         for step in STEPS {
-            stamp(file, Some(Version { changed: latest.saturating_add(step), ..seen }))?;
-            self.version = Version::of(&self.stat()?);
+            self.stamp_later(step)?;
             if self.version != seen {
-                return Ok(self.version.changed % COARSE != 0);
+                break;
             }
         }
-        Ok(false)
+        Ok(())
+    }
+
+    fn stamp_exactly(&mut self) -> System<bool> {
+        let seen = self.version;
+        self.stamp_later(0)?;
+        Ok(self.version != seen && self.version.changed % COARSE != 0)
     }
 
     fn flush(&mut self) -> System<()> {
@@ -192,15 +204,16 @@ fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &T
     if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
         return Ok(changed(Some(Version::of(&shard.stat()?))));
     }
-    if change.journal {
-        append(&mut shard, change.writes, change.head, batch.sync)?;
+    let done = if change.journal {
+        append(&mut shard, change.writes, change.head, batch.sync)
     } else {
-        match overwrite(&mut shard, change.writes, batch.sync) {
-            Err(Errno::NOTSUP) => return Ok(NOT_IN_PLACE),
-            done => done?,
-        }
+        overwrite(&mut shard, change.writes, batch.sync)
+    };
+    match done {
+        Ok(()) => Ok(published(Version::of(&shard.stat()?))),
+        Err(Errno::NOTSUP) => Ok(NOT_IN_PLACE),
+        Err(error) => Err(error),
     }
-    Ok(published(Version::of(&shard.stat()?)))
 }
 
 /// Whether we may set the time of change of the file.

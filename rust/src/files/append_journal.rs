@@ -35,8 +35,10 @@ pub(crate) trait Disk {
     fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
     /// Truncates the shard.
     fn cut(&mut self, size: u64) -> System<()>;
-    /// Gives the shard a version that it did not have before. False: the disk does not keep the exact time, so the system may give a write the same one.
-    fn stamp(&mut self) -> System<bool>;
+    /// Gives the shard a version that it did not have before, as far as the disk keeps times of change.
+    fn stamp(&mut self) -> System<()>;
+    /// The same for disks that keep the exact time. False: this one does not, so a later write may leave the shard with a version that it had.
+    fn stamp_exactly(&mut self) -> System<bool>;
     /// Learns of writes to the shard that failed later.
     fn flush(&mut self) -> System<()>;
     fn sync(&mut self, target: Target) -> System<()>;

@@ -104,11 +104,13 @@ class History(Iterator[Commit]):
         return next(self._commits)
 
     def __repr__(self) -> str:
+        lines: list[str] = []
         try:
-            found = list(islice(commits(*self._made), _MAX_PRINTED + 1))
+            for number, commit in enumerate(islice(commits(*self._made), _MAX_PRINTED + 1)):
+                lines.append("..." if number == _MAX_PRINTED else one_line(repr(commit)))
         except FrazilError as error:
-            return one_line(f"<frazil history that cannot be read: {error}>")
-        return "\n".join([*map(repr, found[:_MAX_PRINTED]), *("...",) * (len(found) > _MAX_PRINTED)])
+            lines.append(one_line(f"<what follows cannot be read: {error}>"))
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         found = list(islice(commits(*self._made), html_table.MOST_ROWS + 1))

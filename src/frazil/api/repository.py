@@ -397,7 +397,8 @@ class Repository(Inspected, Merging):
         wait         time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, other programs' sessions must be
                      shorter
         now          removes all garbage at once: only if there is no writer and no open session
-        accept_loss  collects also if chunk files that branches or tags lead to are missing. Else that is an error: a damaged manifest may have named others
+        accept_loss  collects also if chunk files that branches or tags lead to are missing. Else that is an error: a damaged manifest may name another
+                     file
         dry_run      writes nothing, and reports the planned changes;  progress: called with the kind and number of objects done since the last call
         Raises InvalidInputError, ConflictError during a copy to this location, FormatError for damage (nothing is removed then), StoreError, ReadOnlyError
         (docs/maintenance.md)."""
@@ -416,7 +417,8 @@ class Repository(Inspected, Merging):
         """Shortens history: old snapshots expire. No file is rewritten or removed. A record lists the expired snapshots, and the next garbage collections
         remove objects that only expired snapshots refer to. Branches, tags and the snapshots that they point to stay.
 
-        older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: snapshots of each branch that stay anyway
+        older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: number of newest ones
+                         of each branch that stay anyway
         keep_tagged      False also deletes tags of old snapshots; refused in formats that cannot delete tags, such as the alpha
         expire_branches  also deletes branches other than `main` whose last commit is old
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""

@@ -75,10 +75,10 @@ def replaced(subject: str, key: str) -> StoreError:
     )
 
 
-def outrun(subject: str, key: str) -> StoreError:
-    """The error of a writer after all attempts of WRITES."""
+def outrun(subject: str, key: str, tried: Backoff) -> StoreError:
+    """The error of a writer after all attempts."""
     return StoreError(
-        f"others changed {subject} before each of {WRITES.attempts} attempts",
+        f"others changed {subject} before each of {tried.attempts} attempts",
         key=key,
         hint="try again when other writers are done",
     )

@@ -66,9 +66,8 @@ class SlabPlan(Record):
 
     def columns(self) -> Iterator[tuple[slice, ...]]:
         """The columns, in C order."""
-        yield from boxes_of(
-            self.shape, (*self.column[: self.axis], self.shape[self.axis], *self.column[self.axis + 1 :])
-        )
+        extents = [*self.column[: self.axis], max(1, self.shape[self.axis]), *self.column[self.axis + 1 :]]
+        yield from boxes_of(self.shape, extents)
 
 
 class Slab(Record):

@@ -250,7 +250,7 @@ class Store(StorePort):
                     versions[key] = answer
             if not names:
                 return builtins.list(versions.values())
-        raise outrun("the value", names[0])
+        raise outrun("the value", names[0], WRITES)
 
     @final
     def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:

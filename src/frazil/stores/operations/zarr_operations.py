@@ -36,7 +36,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 # of Icechunk's store, for keys and prefixes that no node of Zarr v3 has: "c" and "c/0" would be chunks of an array, also where a group has a member "c"
-_REFUSALS: Final = ("invalid zarr key format", "bad key prefix", "there is not an array at", "node not found at")
+_REFUSALS: Final = ("invalid zarr key format", "bad key prefix", "there is not an array at `/", "node not found at `/")
 
 
 def store_over(

@@ -28,4 +28,4 @@ def append(store: StorePort, key: str, value: Pieces, expect: Version | None) ->
         if not isinstance(answer, Changed) or expected is not ANY:
             return answer
         check_not_lost(key, answer)
-    raise outrun("the value", key)
+    raise outrun("the value", key, WRITES)

@@ -123,7 +123,7 @@ class ShardWriter(Record):
                     if isinstance(answer, Changed) and answer.version != ABSENT:
                         answers[row] = Changed(published.get(int(chunk_rows.group[row]), answer.version))
                 return answers
-        raise outrun("the shard", chunk_rows.shards[chunk_rows.group[pending[0]]])
+        raise outrun("the shard", chunk_rows.shards[chunk_rows.group[pending[0]]], WRITES)
 
     def _attempt(
         self,
