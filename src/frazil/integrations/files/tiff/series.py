@@ -89,7 +89,7 @@ def scan_tiff(file: BinaryIO, name: str, state: FileCheck) -> ScannedFile:
         except Exception as error:  # tifffile raises errors of many classes for damaged files
             raise FormatError(f"the TIFF file is damaged: {messages.explained(error)}", key=name) from error
     if messages.lacks_memory:
-        raise MemoryError
+        raise FormatError("there is not enough memory for its pages: the TIFF file is damaged, or very large", key=name)
     if messages.circle:  # tifffile drops some of the pages
         raise FormatError(f"the TIFF file is damaged: its pages form a circle: {messages.circle}", key=name)
     if not levels:
