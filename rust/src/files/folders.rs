@@ -10,7 +10,7 @@ use rustix::io::{Errno, Result as System};
 use crate::columns::wrong;
 use crate::files::beneath::{FOLDER, is_plain, resolve_beneath, retry};
 
-pub(crate) const TRIES: usize = 64; // how often a folder may be removed by others meanwhile
+pub(crate) const TRIES: usize = 1024; // how often a folder may be removed by others meanwhile
 
 /// Whether missing folders are created, and synced to the medium before anything is in them.
 #[derive(Clone, Copy, PartialEq)]

@@ -257,35 +257,35 @@ def test_a_killed_creator_leaves_whole_values_alone(tmp_path: Path, lacks: tuple
 def test_clearing_waits_for_a_creator(tmp_path: Path) -> None:
     """No process cuts a file that is about to get its name."""
     require_filters()
-    store, done = LocalStore(tmp_path / "store"), mmap.mmap(-1, 1)
+    store = LocalStore(tmp_path / "store")
 
     def create() -> None:
         lack("unnamed files")
         for i in range(200):
             assert store.create(f"d/e/{i}", bytes([i]) * 100_000)
-        done[0] = 1
 
-    child = fork(create)
-    while not done[0]:
+    child, ended = fork(create), (0, 0)
+    while not ended[0]:
+        ended = os.waitpid(child, os.WNOHANG)
         store.erase_prefix("d/")
         for key in store.list():
             value = store.get(key)
             assert value is None or value == value[:1] * 100_000
-    assert os.waitpid(child, 0)[1] == 0
+    assert ended[1] == 0
 
 
 def test_a_folder_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
-    store, done = LocalStore(tmp_path / "store"), mmap.mmap(-1, 1)
+    store = LocalStore(tmp_path / "store")
 
     def create() -> None:
         for i in range(300):
             assert store.create(f"d/e/{i}", b"value")
-        done[0] = 1
 
-    child = fork(create)
-    while not done[0]:
+    child, ended = fork(create), (0, 0)
+    while not ended[0]:
+        ended = os.waitpid(child, os.WNOHANG)
         store.erase_prefix("")
-    assert os.waitpid(child, 0)[1] == 0
+    assert ended[1] == 0
 
 
 # --- one file ------------------------------------------------------------------------------------------------------------------------

@@ -26,13 +26,13 @@ from frazil.integrations.files.sources.source import Source
 from frazil.stores.memory import MemoryStore
 
 
-class BoxReader(Protocol):
-    """Reads boxes of one array; called by one thread at a time."""
+class ReadBox(Protocol):
+    """Reads a box of one array; called by one thread at a time."""
 
     def __call__(self, box: tuple[slice, ...], /) -> Values: ...
 
 
-Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str, BoxReader]"]
+Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str, ReadBox]"]
 
 _OPENERS: Final[dict[str, Opener]] = {
     "eccodes": open_grib,
@@ -93,7 +93,7 @@ class DecodedChunks:
         self._source: Final = source
         self._files: Final = files
         self._ended: Final = ended
-        self._readers: dict[str, BoxReader] = {}
+        self._readers: dict[str, ReadBox] = {}
         self._path: str | None = None  # of the array that was read last
         self._array_files: Final = files.enter_context(ExitStack())  # opened for that array alone
         self._spool: _Spool | None = None
@@ -155,7 +155,7 @@ class DecodedChunks:
         """The documents. Chunks are read by their keys, and not listed."""
         return list(self._documents)
 
-    def _reader(self, array: ScannedArray) -> BoxReader:
+    def _reader(self, array: ScannedArray) -> ReadBox:
         assert array.library is not None
         if array.path not in self._readers:
             name, files = array.library.name, self._files
