@@ -107,7 +107,7 @@ class History(Iterator[Commit]):
         lines: list[str] = []
         try:
             for number, commit in enumerate(islice(commits(*self._made), _MAX_PRINTED + 1)):
-                lines.append("..." if number == _MAX_PRINTED else one_line(repr(commit)))
+                lines.append("..." if number == _MAX_PRINTED else repr(commit))
         except FrazilError as error:
             lines.append(one_line(f"<what follows cannot be read: {error}>"))
         return "\n".join(lines)

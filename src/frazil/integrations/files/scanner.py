@@ -10,10 +10,10 @@ from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
 from frazil.integrations.files.grib.messages import has_message
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
+from frazil.integrations.files.libraries.scan_process import GRIB, HDF5, TIFF, scan_in_process
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
-from frazil.integrations.files.scan_process import GRIB, HDF5, TIFF, scan_in_process
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import TIME_LIMIT, Source, open_file, source_of, state_of, unreadable

@@ -12,8 +12,8 @@ from tests.external_data import defect
 import frazil
 from frazil.cli.main import main
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, StoreError
-from frazil.integrations.files import scan_process
 from frazil.integrations.files.imports import import_file
+from frazil.integrations.files.libraries import scan_process
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores import MemoryStore
 
@@ -93,7 +93,7 @@ def test_damaged_files_that_crashed_the_library_are_refused(
 def scanned_by(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the other process run this instead of the library."""
     start = scan_process._START.replace(
-        "work({number})", f"import frazil.integrations.files.scan_process as p; {code}; work({{number}})"
+        "work({number})", f"import frazil.integrations.files.libraries.scan_process as p; {code}; work({{number}})"
     )
     monkeypatch.setattr(scan_process, "_START", start)
     monkeypatch.setattr(scan_process, "_idle", [])

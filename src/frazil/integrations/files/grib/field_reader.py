@@ -12,7 +12,7 @@ from frazil.base.arrays import Values
 from frazil.errors import DataError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.grib.messages import Field, read_field
-from frazil.integrations.files.scan_process import decode_in_process
+from frazil.integrations.files.libraries.scan_process import decode_in_process
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source, open_file
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from frazil.base.arrays import Values
 from frazil.errors import DataError
-from frazil.integrations.files.scan_process import BoxReader, load_library
+from frazil.integrations.files.libraries.scan_process import BoxReader, load_library
 from frazil.integrations.files.scanned import Box, ScannedArray
 from frazil.integrations.files.sources.source import Source, open_file
 

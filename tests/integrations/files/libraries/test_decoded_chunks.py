@@ -18,8 +18,8 @@ import pytest
 
 import frazil
 from frazil import Runtime
-from frazil.integrations.files import decoded_chunks
 from frazil.integrations.files.imports import importer
+from frazil.integrations.files.libraries import decoded_chunks
 
 
 @contextmanager

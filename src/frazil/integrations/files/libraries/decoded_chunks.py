@@ -17,10 +17,10 @@ from frazil.api.nodes import create_array, create_group
 from frazil.base.arrays import Values
 from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
-from frazil.integrations.files.box_readers import open_boxes
 from frazil.integrations.files.grib.field_reader import open_grib
+from frazil.integrations.files.libraries.box_readers import open_boxes
+from frazil.integrations.files.libraries.scan_process import HDF5, TIFF
 from frazil.integrations.files.numpy_files.arrays import open_members
-from frazil.integrations.files.scan_process import HDF5, TIFF
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source
 from frazil.stores.memory import MemoryStore

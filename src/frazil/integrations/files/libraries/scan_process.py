@@ -55,7 +55,7 @@ _LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", TIFF: "tifffile"
 # SIGINT is ignored from the beginning: the first process handles Ctrl-C
 _START: Final = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import sys; sys.path[:] = {path!r}; "
-    "from frazil.integrations.files.scan_process import work; work({number})"
+    "from frazil.integrations.files.libraries.scan_process import work; work({number})"
 )
 
 

@@ -15,8 +15,8 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, FrazilError, StoreError
-from frazil.integrations.files import scan_process
-from frazil.integrations.files.scan_process import HDF5
+from frazil.integrations.files.libraries import scan_process
+from frazil.integrations.files.libraries.scan_process import HDF5
 from frazil.integrations.files.scanned import Box, ScannedArray
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.ranged_file import RangedFile
@@ -33,7 +33,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def patched(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the other process run this first; its module is p."""
-    start = f"import frazil.integrations.files.scan_process as p; {code}; work("
+    start = f"import frazil.integrations.files.libraries.scan_process as p; {code}; work("
     monkeypatch.setattr(scan_process, "_START", scan_process._START.replace("work(", start))
 
 
