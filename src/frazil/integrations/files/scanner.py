@@ -10,7 +10,8 @@ from frazil.errors import FormatError, FrazilError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
 from frazil.integrations.files.grib.messages import has_message
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
-from frazil.integrations.files.libraries.scan_process import GRIB, HDF5, TIFF, scan_in_process
+from frazil.integrations.files.libraries.scan_messages import GRIB, HDF5, TIFF
+from frazil.integrations.files.libraries.scan_process import scan_in_process
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz

@@ -93,7 +93,7 @@ def test_damaged_files_that_crashed_the_library_are_refused(
 def scanned_by(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the other process run this instead of the library."""
     start = scan_process._START.replace(
-        "work({number})", f"import frazil.integrations.files.libraries.scan_process as p; {code}; work({{number}})"
+        "work({number})", f"import frazil.integrations.files.libraries.scan_worker as p; {code}; work({{number}})"
     )
     monkeypatch.setattr(scan_process, "_START", start)
     monkeypatch.setattr(scan_process, "_idle", [])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread
+from traceback import walk_tb
 from typing import Any
 
 import h5py
@@ -16,7 +17,7 @@ import pytest
 import frazil
 from frazil.errors import FormatError, FrazilError, StoreError
 from frazil.integrations.files.libraries import scan_process
-from frazil.integrations.files.libraries.scan_process import HDF5
+from frazil.integrations.files.libraries.scan_messages import HDF5
 from frazil.integrations.files.scanned import Box, ScannedArray
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.ranged_file import RangedFile
@@ -33,7 +34,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def patched(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the other process run this first; its module is p."""
-    start = f"import frazil.integrations.files.libraries.scan_process as p; {code}; work("
+    start = f"import frazil.integrations.files.libraries.scan_worker as p; {code}; work("
     monkeypatch.setattr(scan_process, "_START", scan_process._START.replace("work(", start))
 
 
@@ -136,6 +137,20 @@ def test_a_process_that_does_not_start(tmp_path: Path, monkeypatch: pytest.Monke
     patched("import no_such_module", monkeypatch)
     with pytest.raises(StoreError, match=r"ended when it was started \(status 1\)"):
         scan_file(write(tmp_path / "a.h5", np.arange(20.0)))
+
+
+def test_errors_keep_no_lent_bytes(tmp_path: Path, idle: list[Any]) -> None:
+    """Python 3.13 and newer print one more error when an io.BytesIO is collected before a view of it; frames of an error may keep both in a circle."""
+    path = write(tmp_path / "a.h5", np.arange(20.0))
+    scan_file(path)
+    idle[0]._process.kill()
+    idle[0]._process.wait()
+    with pytest.raises(FrazilError, match="ended its process") as caught:
+        scan_file(path)
+    assert caught.value.__cause__ is not None
+    frames = [frame for frame, _ in walk_tb(caught.value.__cause__.__traceback__)]
+    views = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, memoryview)]
+    assert all(isinstance(view.obj, bytes) for view in views)
 
 
 @pytest.mark.parametrize("limit", [3e6, 1e300, 10**400])

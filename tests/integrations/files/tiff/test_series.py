@@ -17,7 +17,8 @@ import pytest
 import frazil
 from frazil.errors import ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.integrations.files.libraries import scan_process
-from frazil.integrations.files.libraries.scan_process import TIFF, scan_in_process
+from frazil.integrations.files.libraries.scan_messages import TIFF
+from frazil.integrations.files.libraries.scan_process import scan_in_process
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.stores.memory import MemoryStore
@@ -354,7 +355,7 @@ def test_an_array_that_is_decoded_whole_may_take_longer_than_the_limit(
     options: dict[str, object] = {"planarconfig": "separate", "compression": "zlib", "rowsperstrip": 32}
     tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb", **options)
     slow = "old = p._SteppedFile.readinto; p._SteppedFile.readinto = lambda f, b: (__import__('time').sleep(0.06), old(f, b))[1]"
-    start = f"import frazil.integrations.files.libraries.scan_process as p; {slow}; work("
+    start = f"import frazil.integrations.files.libraries.scan_worker as p; {slow}; work("
     monkeypatch.setattr(scan_process, "_START", scan_process._START.replace("work(", start))
     monkeypatch.setattr(scan_process, "_idle", [])
     frazil.import_file(tmp_path / "a.tif", tmp_path / "a.zarr", time_limit=2)

@@ -1,6 +1,6 @@
 """GRIB files, scanned with cfgrib: each of its variables as an array with a field in each chunk, and coordinates; and the decoding of one field by eccodes.
 
-Damaged messages make eccodes write outside its memory, so both run in another process (libraries/scan_process.py).
+Damaged messages make eccodes write outside its memory, so both run in another process (libraries/scan_worker.py).
 cfgrib decides which fields form one variable, with which dimensions, coordinates and attributes, as for xarray's engine "cfgrib". Its index files are neither
 read nor written, because they are pickles."""
 

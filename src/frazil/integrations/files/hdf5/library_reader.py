@@ -1,5 +1,5 @@
 """Boxes of HDF5 datasets that the HDF5 library itself decodes, because they have filters that no codec here implements.
-libraries/scan_process.py calls this in another process.
+libraries/scan_worker.py calls this in another process.
 
 Filters that the library does not have come from hdf5plugin, if it is installed."""
 

@@ -19,7 +19,7 @@ from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.libraries.box_readers import open_boxes
-from frazil.integrations.files.libraries.scan_process import HDF5, TIFF
+from frazil.integrations.files.libraries.scan_messages import HDF5, TIFF
 from frazil.integrations.files.numpy_files.arrays import open_members
 from frazil.integrations.files.scanned import ScannedArray
 from frazil.integrations.files.sources.source import Source

@@ -2,60 +2,45 @@
 take all memory, or end the process that they run in. It scans HDF5, TIFF and GRIB files, reads boxes of HDF5 datasets and of series of TIFF, and decodes fields
 of GRIB.
 
-The work itself is in hdf5/, tiff/ and grib/. The first process reads remote files, so that the other one needs no credentials."""
+scan_worker.py is the other process. This one reads remote files, so that the other one needs no credentials."""
 
 from __future__ import annotations
 
 import atexit
-import io
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
+from typing import BinaryIO, Final, TypeAlias
 
 import numpy as np
 
 from frazil.base.arrays import Values
-from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError, StoreError
-from frazil.formats.manifests import FileCheck
-from frazil.integrations.files.grib.fields import decode_field, load_eccodes, scan_grib
-from frazil.integrations.files.hdf5.datasets import scan_hdf5
-from frazil.integrations.files.hdf5.library_reader import open_library_file, read_box
+from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.integrations.files.libraries import scan_messages as messages
+from frazil.integrations.files.libraries.scan_messages import GRIB, HDF5, LIBRARIES, TIFF, send
 from frazil.integrations.files.scanned import Box, ScannedFile
-from frazil.integrations.files.sources.positioned_file import PositionedFile
-from frazil.integrations.files.sources.ranged_file import PAGE, RangedFile
+from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
-from frazil.integrations.files.tiff.series import OpenTiff, load_tifffile, scan_tiff
-
-if TYPE_CHECKING:
-    import h5py
+from frazil.integrations.files.tiff.series import load_tifffile
 
 _START_SECONDS: Final = 60.0  # seconds that a process may take to start, on a busy machine
-_EXIT_SECONDS: Final = 10.0  # seconds after which a process that was not ended ends itself
 _CLOSE_SECONDS: Final = 1.0  # seconds that a library may take to close a file
 _MOST_SECONDS: Final = 1e6  # of a time limit: the system's timers hold not much more
-_STEP_SECONDS: Final = 0.01  # between two messages that there is progress
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
-_CACHED_PAGES: Final = 2**6  # of a remote file
-_READ, _STEP, _DONE, _FAILED, _NO_MEMORY = "read", "step", "done", "failed", "no memory"
-_SCAN, _FIELD, _BOX, _CLOSE = "scan", "field", "box", "close"
-HDF5, GRIB, TIFF = "hdf5", "grib", "tiff"  # kinds of files
-_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", TIFF: "tifffile"}
 
 # SIGINT is ignored from the beginning: the first process handles Ctrl-C
 _START: Final = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import sys; sys.path[:] = {path!r}; "
-    "from frazil.integrations.files.libraries.scan_process import work; work({number})"
+    "from frazil.integrations.files.libraries.scan_worker import work; work({number})"
 )
 
 
@@ -68,14 +53,14 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str) -> 
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
         raise InvalidInputError(f"time_limit is {time_limit!r}; it must be a number of seconds above 0")
     load_library(kind)
-    found = _run_task(file, (_SCAN, kind, name, time_limit, _path_of(file, name), state_of(file)))
+    found = _run_task(file, (messages.SCAN, kind, name, time_limit, _path_of(file, name), state_of(file)))
     assert isinstance(found, ScannedFile)
     return found
 
 
 def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> Values:
     """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError as scan_in_process."""
-    found = _run_task(None, (_FIELD, GRIB, name, time_limit, message, tuple(shape)))
+    found = _run_task(None, (messages.FIELD, GRIB, name, time_limit, message, tuple(shape)))
     assert isinstance(found, np.ndarray)
     return found
 
@@ -100,7 +85,7 @@ class BoxReader:
             if self._process is None or self._process.owner != os.getpid():
                 self._process = _take_process()
             place = _path_of(self._file, self._name), state_of(self._file).size
-            task: _Task = (_BOX, self._kind, self._name, self._time_limit, *place, box)
+            task: _Task = (messages.BOX, self._kind, self._name, self._time_limit, *place, box)
             try:
                 found = self._process.run_task(self._file, task)
             except BaseException:
@@ -124,7 +109,7 @@ class BoxReader:
         try:
             self._process = None
             with suppress(FormatError):
-                _finish_task(process, None, (_CLOSE, self._kind, self._name, _CLOSE_SECONDS))
+                _finish_task(process, None, (messages.CLOSE, self._kind, self._name, _CLOSE_SECONDS))
         finally:
             self._lock.release()
 
@@ -163,7 +148,7 @@ def _finish_task(process: _Process, file: BinaryIO | None, task: _Task) -> objec
     except BaseException:
         process.end()
         raise
-    if len(_idle) < _IDLE_PROCESSES and not (task[0] == _CLOSE and isinstance(found, FrazilError)):
+    if len(_idle) < _IDLE_PROCESSES and not (task[0] == messages.CLOSE and isinstance(found, FrazilError)):
         _idle.append(process)
     else:
         process.end()
@@ -192,10 +177,10 @@ class _Process:
     def run_task(self, file: BinaryIO | None, task: _Task) -> object:
         """The answer to a task: a result or an error. file: whose bytes the other process may request"""
         action, kind, name, time_limit, *more = task
-        library, time_limit = _LIBRARIES[kind], min(time_limit, _MOST_SECONDS)
+        library, time_limit = LIBRARIES[kind], min(time_limit, _MOST_SECONDS)
         left = max(time_limit, self._start_seconds)
         with self._running(library, name):
-            self._connection.send((action, kind, name, time_limit, *more))
+            send(self._connection, (action, kind, name, time_limit, *more))
         while True:
             start = monotonic()
             with self._running(library, name):
@@ -207,22 +192,22 @@ class _Process:
                     )
                 answer, value = self._connection.recv()
             # a scan that reads may be in a circle, for example of pages
-            left = left - (monotonic() - start) if action == _SCAN else time_limit
+            left = left - (monotonic() - start) if action == messages.SCAN else time_limit
             self._start_seconds = 0.0
-            if answer == _READ and file is not None:
+            if answer == messages.READ and file is not None:
                 at, length = value
                 file.seek(at)
                 found = file.read(length)
                 with self._running(library, name):
                     self._connection.send_bytes(found)
-            elif answer == _STEP:
+            elif answer == messages.STEP:
                 left = time_limit
-            elif answer == _NO_MEMORY:
+            elif answer == messages.NO_MEMORY:
                 raise FormatError(
                     f"{library} needs more than half of the memory, or more than the limit of this process: the file is damaged, or very large",
                     key=name,
                 )
-            elif answer in {_DONE, _FAILED}:
+            elif answer in {messages.DONE, messages.FAILED}:
                 return value
 
     @contextmanager
@@ -268,141 +253,3 @@ def _end_all() -> None:
 
 atexit.register(_end_all)
 os.register_at_fork(after_in_child=_idle.clear)
-
-
-# --- the other process -----------------------------------------------------------------------------------------------------------------
-
-
-class _Alarm:
-    """Ends this process if the library does not return, even if no process waits for it any more. It is stopped while this process waits for bytes."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def set(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def stop(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-class _RequestedFile(PositionedFile):
-    """A file whose bytes the first process reads: in whole pages, as it fetches them, because libraries read a few bytes at a time."""
-
-    def __init__(self, connection: Connection[Any, Any], name: str, size: int, alarm: _Alarm) -> None:
-        super().__init__()
-        self._connection, self.name, self.size, self._alarm = connection, name, size, alarm
-        self._page = lru_cache(_CACHED_PAGES)(lambda page: self._request(page * PAGE, min(PAGE, size - page * PAGE)))
-
-    def read_at(self, start: int, length: int) -> bytes | memoryview:
-        page, at = divmod(start, PAGE)
-        return memoryview(self._page(page))[at : at + length] if at + length <= PAGE else self._request(start, length)
-
-    def _request(self, start: int, length: int) -> bytes:
-        self._alarm.stop()
-        self._connection.send((_READ, (start, length)))
-        read = self._connection.recv_bytes()
-        self._alarm.set()
-        return read
-
-
-class _SteppedFile(io.FileIO):
-    """A file of this machine whose reads are steps: tifffile decodes some arrays in one call, however large they are."""
-
-    def __init__(self, path: str, step: Callable[[], None]) -> None:
-        super().__init__(path)
-        self._step = step
-
-    def readinto(self, buffer: Any, /) -> int:
-        self._step()
-        return super().readinto(buffer)
-
-
-def work(number: int) -> None:
-    """Does the tasks that arrive over a connection, until it ends. number: of its file descriptor."""
-    _limit_memory()
-    with Connection(number) as connection, suppress(EOFError, ConnectionError):
-        worker = _Worker(connection)
-        connection.send((_STEP, None))  # it has started
-        while True:
-            task = connection.recv()
-            try:
-                connection.send(worker.answer(*task))
-            except MemoryError:
-                connection.send((_NO_MEMORY, None))
-
-
-def _limit_memory() -> None:
-    """Half of the memory, of the machine or of the container, for the data of this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
-        memory = min(memory, int(file.read()))
-    with suppress(OSError, ValueError):
-        most = memory // 2 if soft == resource.RLIM_INFINITY else min(memory // 2, soft)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-class _Worker:
-    """Does tasks, one after the other. Boxes are read from one file, which stays open until it is closed."""
-
-    def __init__(self, connection: Connection[Any, Any]) -> None:
-        self._connection = connection
-        self._opened: h5py.File | OpenTiff | None = None
-
-    def answer(self, action: str, kind: str, name: str, time_limit: float, *arguments: Any) -> tuple[str, object]:
-        """The answer to a task; any error but MemoryError is an answer, too."""
-        self._name, self._alarm = name, _Alarm(time_limit + _EXIT_SECONDS)
-        self._alarm.set()
-        self._stepped = monotonic()
-        acts: dict[str, Callable[..., object]] = {_SCAN: self._scan, _BOX: self._read, _CLOSE: self._close}
-        try:
-            return _DONE, decode_field(*arguments) if action == _FIELD else acts[action](kind, *arguments)
-        except MemoryError:
-            raise
-        except FrazilError as error:
-            error.__cause__ = error.__context__ = None
-            return _FAILED, error
-        except Exception as error:
-            if action != _SCAN:
-                library = _LIBRARIES[kind]
-                return _FAILED, ChunkDecodeError(f"{library} cannot read it: {type(error).__name__}: {error}", key=name)
-            if isinstance(error, OSError):
-                text = f"the file cannot be read: {error.strerror or error}"
-                return _FAILED, StoreError(text, errno=error.errno, key=name)
-            return _FAILED, FormatError(f"the file cannot be read: {type(error).__name__}: {error}", key=name)
-        finally:
-            self._alarm.stop()
-
-    def _step(self) -> None:
-        """Says that there is progress. Not each time, because each message makes the first process run."""
-        if monotonic() - self._stepped < _STEP_SECONDS:
-            return
-        self._stepped = monotonic()
-        self._alarm.set()
-        self._connection.send((_STEP, None))
-
-    def _requested(self, size: int) -> BinaryIO:
-        return cast(BinaryIO, _RequestedFile(self._connection, self._name, size, self._alarm))
-
-    def _scan(self, kind: str, path: str, state: FileCheck) -> ScannedFile:
-        with open(path, "rb") if path else self._requested(state.size) as file:
-            if kind == HDF5:
-                return scan_hdf5(file, path or self._name, state, far=not path, step=self._step)
-            if kind == TIFF:
-                return scan_tiff(file, self._name, state)
-            return scan_grib(file, self._name, state, self._step)
-
-    def _read(self, kind: str, path: str, size: int, box: Box) -> Values:
-        if self._opened is None and kind == HDF5:
-            self._opened = open_library_file(path or self._requested(size))
-        elif self._opened is None:
-            local = path and io.BufferedReader(_SteppedFile(path, self._step))
-            self._opened = OpenTiff(local or self._requested(size))
-        opened = self._opened
-        return opened.read(box) if isinstance(opened, OpenTiff) else read_box(opened, box, self._name)
-
-    def _close(self, _: str) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()

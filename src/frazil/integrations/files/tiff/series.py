@@ -1,7 +1,7 @@
 """TIFF files, scanned with tifffile: each series of pages as an array, with its pyramid, and the positions of its tiles.
 
 Our codecs decode tiles without compression, or with deflate or zstd and no predictor; tifffile decodes the others.
-libraries/scan_process.py calls this in another process."""
+libraries/scan_worker.py calls this in another process."""
 
 from __future__ import annotations
 
