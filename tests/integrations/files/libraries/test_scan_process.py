@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil.errors import FormatError, FrazilError, StoreError
@@ -151,6 +154,25 @@ def test_errors_keep_no_lent_bytes(tmp_path: Path, idle: list[Any]) -> None:
     frames = [frame for frame, _ in walk_tb(caught.value.__cause__.__traceback__)]
     views = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, memoryview)]
     assert all(isinstance(view.obj, bytes) for view in views)
+
+
+def test_a_forked_child_starts_its_own_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[Any]
+) -> None:
+    """And says nothing of that of its parent, of which Popen would warn where it is freed."""
+    path, said = write(tmp_path / "a.h5", np.arange(20.0)), list[Any]()
+    scan_file(path)
+    number = idle[0]._process.pid
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    def child() -> None:
+        assert said == [] and idle == []
+        scan_file(path)
+        assert idle[0]._process.pid != number
+
+    assert os.waitpid(fork(child), 0)[1] == 0
+    assert scan_file(path).arrays[0].shape == (20,)
+    assert idle[0]._process.pid == number
 
 
 @pytest.mark.parametrize("limit", [3e6, 1e300, 10**400])

@@ -251,5 +251,10 @@ def _end_all() -> None:
         _idle.pop().end()
 
 
+def _after_fork() -> None:
+    while _idle:
+        _idle.pop()._process.returncode = 0  # otherwise Popen warns in the child that a process of its parent is still running
+
+
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_idle.clear)
+os.register_at_fork(after_in_child=_after_fork)
