@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from typing import IO
 
 Call = Callable[[int], object]
+SECONDS = 600  # until what hangs ends: far more than any call takes on a busy machine
 
 
 def in_threads(count: int, call: Call) -> None:
@@ -37,9 +39,10 @@ def in_threads(count: int, call: Call) -> None:
 
 
 def fork(call: Callable[[], object]) -> int:
-    """A child that makes the call and exits with 0. If the call raises, it prints the traceback and exits with 1."""
+    """A child that makes the call and exits with 0. If the call raises, it prints the traceback and exits with 1. If it hangs, an alarm ends it."""
     pid = os.fork()
     if pid == 0:
+        signal.alarm(SECONDS)
         status = 1
         try:
             call()
@@ -58,6 +61,21 @@ def in_processes(count: int, call: Call) -> None:
     assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * count
 
 
+def read_pipe(pipe: int, most: int = 4096) -> bytes:
+    """What children wrote to a pipe; fails if all have ended. The parent has closed its end for writing: it would wait for ever for children that failed."""
+    found = os.read(pipe, most)
+    assert found, "no child is left that writes"
+    return found
+
+
+def wait_until(met: Callable[[], bool], child: int) -> None:
+    """Waits for what a child does; fails if it has ended without doing it. It stays to be waited for."""
+    while not met():
+        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        assert ended is None or met(), f"the child has ended: {ended}"
+        os.sched_yield()
+
+
 @contextmanager
 def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """A new Python process with pipes to it; killed at the end if it is still running."""
@@ -74,7 +92,7 @@ def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def finish(process: subprocess.Popen[str]) -> str:
     """The output of a process until its end. The process must succeed."""
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
     return output
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.api.stored_files import check_files
-from tests.faults.concurrent_calls import fork, in_processes
+from tests.faults.concurrent_calls import fork, in_processes, read_pipe
 
 import frazil
 from frazil.stores import LocalStore
@@ -73,15 +73,15 @@ def kill_committers(path: Path, rounds: int, writers: int) -> None:
         pids = [
             fork(partial(commit_for_ever, path, writer, 1 + number * 10**6, report_to)) for writer in range(writers)
         ]
+        os.close(report_to)
         heard = b""
         while heard.count(b"\n") < int(rng.integers(1, 8)):
-            heard += os.read(listen, 4096)
+            heard += read_pipe(listen)
         select.select([], [], [], float(rng.random()) * 0.03)  # anywhere in a commit
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-        os.close(report_to)
         while more := os.read(listen, 4096):
             heard += more
         os.close(listen)

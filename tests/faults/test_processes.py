@@ -15,7 +15,7 @@ from typing import IO
 
 import numpy as np
 import pytest
-from tests.faults.concurrent_calls import expect_line, fork, in_threads, running
+from tests.faults.concurrent_calls import expect_line, fork, in_threads, read_pipe, running, wait_until
 from tests.faults.test_writers import LAYOUTS, leftovers
 
 import frazil
@@ -67,16 +67,16 @@ def kill_writers(root: Path, layout: str, rounds: int, processes: int) -> None:
     for _ in range(rounds):
         listen, report_to = os.pipe()
         pids = [fork(partial(run_writer, root, writer, report_to)) for writer in range(processes)]
+        os.close(report_to)
         remaining = int(rng.integers(1, 12)) * processes
         while remaining > 0:
-            remaining -= len(os.read(listen, remaining))
+            remaining -= len(read_pipe(listen, remaining))
         select.select([], [], [], float(rng.random()) * 0.003)  # anywhere in a write
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             assert os.waitpid(pid, 0)[1] == signal.SIGKILL
         os.close(listen)
-        os.close(report_to)
         check_whole(root, layout)
     array = frazil.open_array(root, "r+")
     array[...] = np.arange(64 * 64).reshape(64, 64)
@@ -110,13 +110,13 @@ def test_creators_that_are_killed(tmp_path: Path) -> None:
     for round_ in range(5):
         listen, report_to = os.pipe()
         pid = fork(lambda report_to=report_to: make(report_to))
+        os.close(report_to)
         remaining = 3 + round_ * 2
         while remaining > 0:
-            remaining -= len(os.read(listen, remaining))
+            remaining -= len(read_pipe(listen, remaining))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(listen)
-        os.close(report_to)
         done = 3 + round_ * 2
         root = frazil.open_group(tmp_path, "r+")
         members = dict(root.members(None))
@@ -181,7 +181,6 @@ def test_a_child_reads_a_session_that_a_thread_of_the_parent_uses(tmp_path: Path
             done.wait()
 
     def child() -> None:
-        signal.alarm(60)
         assert session.open("a")[...].tolist() == [1, 2, 3]
 
     thread = threading.Thread(target=use)
@@ -272,8 +271,7 @@ def test_a_long_write_is_interrupted(tmp_path: Path, shards: int | None) -> None
     with running(WRITE, tmp_path) as process:
 
         def begun(stream: IO[str]) -> None:
-            while not (tmp_path / "c/100").exists():
-                os.sched_yield()
+            wait_until((tmp_path / "c/100").exists, process.pid)
 
         assert interrupt(process, begun) == ["interrupted", "9"]
     array = frazil.open_array(tmp_path, "r+")
@@ -292,8 +290,7 @@ def test_waiting_for_another_writer_is_interrupted(tmp_path: Path) -> None:
     with locked(tmp_path / "c/0.__lock"), running(WAIT, tmp_path) as process:
 
         def begun(stream: IO[str]) -> None:
-            while not has_open(process.pid, tmp_path / "c/0.__lock"):
-                os.sched_yield()
+            wait_until(lambda: has_open(process.pid, tmp_path / "c/0.__lock"), process.pid)
 
         assert interrupt(process, begun) == ["interrupted"]
     assert frazil.open_array(tmp_path)[...].tolist() == [1] * 4

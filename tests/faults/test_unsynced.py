@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores.local_disks import fork
+from tests.faults.concurrent_calls import fork
 from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 import frazil

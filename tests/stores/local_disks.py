@@ -7,12 +7,12 @@ import fcntl
 import os
 import struct
 import subprocess
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork
 
 from frazil import _kernel
 
@@ -74,21 +74,6 @@ def locked(path: Path) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def fork(call: Callable[[], object]) -> int:
-    """A child process that makes the call and exits with 0, or with 1 if it raises."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            call()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return pid
 
 
 def run_processes(calls: Sequence[Callable[[], object]]) -> None:

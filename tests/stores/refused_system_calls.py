@@ -10,7 +10,7 @@ import struct
 from typing import Final
 
 import pytest
-from tests.stores.local_disks import fork
+from tests.faults.concurrent_calls import fork
 
 __all__ = ["LACKS", "lack", "lack_sync_of", "require_filters"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.concurrent_calls import fork
+from tests.faults.concurrent_calls import fork, read_pipe
 from tests.operations.archives import assert_same
 from tests.operations.hierarchies import content, fill
 
@@ -166,12 +166,12 @@ def test_killed_at_any_time(in_place: bool, tmp_path: Path) -> None:
         source, destination = (location, None) if in_place else (tmp_path / "original", location)
         listen, report_to = os.pipe()
         pid = fork(partial(converting, source, destination, target, report_to))
-        os.read(listen, 1)
+        os.close(report_to)
+        read_pipe(listen, 1)
         select.select([], [], [], float(rng.random()) * 0.06)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(listen)
-        os.close(report_to)
         if in_place:
             assert_same(original, location)
         if turn % 2 or in_place:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork, wait_until
 from tests.few_files import few_files
-from tests.stores.local_disks import Folder, fork, mounted, run_processes
+from tests.stores.local_disks import Folder, mounted, run_processes
 from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 from frazil import _kernel
@@ -150,8 +151,7 @@ def test_a_program_without_locks_comes_between(
         created[0] = ours(mine, "d/key", bytes(16 * SIZE))
 
     child = fork(write)
-    while not has_content(tmp_path / "d"):
-        os.sched_yield()
+    wait_until(lambda: has_content(tmp_path / "d"), child)
     theirs = foreign(store, "d/key", b"theirs")
     assert os.waitpid(child, 0)[1] == 0
     assert theirs != bool(created[0])
@@ -235,8 +235,7 @@ def test_a_killed_creator_leaves_whole_values_alone(tmp_path: Path, lacks: tuple
 
     for turn in range(12):
         child = fork(partial(create, turn))
-        while not (tmp_path / f"d/{turn}-0").exists():
-            os.sched_yield()
+        wait_until((tmp_path / f"d/{turn}-0").exists, child)
         for _ in range(chance.randrange(300)):
             os.listdir(tmp_path / "d")
         os.kill(child, signal.SIGKILL)

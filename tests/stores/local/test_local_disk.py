@@ -15,9 +15,10 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork
 from tests.few_files import few_files
 from tests.no_backoff import no_pauses
-from tests.stores.local_disks import fork, mounted, run_processes
+from tests.stores.local_disks import mounted, run_processes
 from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 import frazil

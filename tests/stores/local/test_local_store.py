@@ -13,8 +13,9 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork
 from tests.recursion_limit import few_frames
-from tests.stores.local_disks import fork, locked
+from tests.stores.local_disks import locked
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version, run_processes
+from tests.faults.concurrent_calls import fork
+from tests.stores.local_disks import Folder, has_open, locked, mounted, pack_version, run_processes
 from tests.stores.refused_system_calls import lack, require_filters
 
 import frazil

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.stores.local_disks import Folder, fork, has_open, run_processes
+from tests.faults.concurrent_calls import fork, wait_until
+from tests.stores.local_disks import Folder, has_open, run_processes
 
 from frazil import _kernel
 from frazil.stores.local.local_store import LocalStore
@@ -49,8 +50,7 @@ def test_a_killed_writer_leaves_the_old_value_or_the_new(tmp_path: Path) -> None
     left = 0
     for _ in range(40):
         child = fork(write_on)
-        while not has_open(child, lock):
-            os.sched_yield()
+        wait_until(partial(has_open, child, lock), child)
         for _ in range(chance.randrange(200)):
             lock.exists()
         os.kill(child, signal.SIGKILL)

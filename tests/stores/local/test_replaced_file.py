@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.stores.local_disks import fork
+from tests.faults.concurrent_calls import fork
 
 from frazil.stores.local.replaced_file import replaced_file
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import fork
 from tests.no_backoff import no_pauses
 from tests.stores.draft_operations import Table, subset, subsets
-from tests.stores.local_disks import fork
 
 import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError

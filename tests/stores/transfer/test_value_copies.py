@@ -16,7 +16,7 @@ import obstore
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stores.local_disks import fork
+from tests.faults.concurrent_calls import fork
 from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
