@@ -28,11 +28,11 @@ def fails(number: int) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_results_have_the_order_of_the_items(count: int) -> None:
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     with Threads(count, "test") as threads:
         assert threads.map(lambda number: number * 2, range(50)) == [number * 2 for number in range(50)]
-        assert threading.active_count() - before == count
-    assert threading.active_count() == before
+        assert len({*threading.enumerate()} - before) == count
+    assert before.issuperset(threading.enumerate())
 
 
 def test_two_callers_at_once_start_no_thread_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,22 +168,21 @@ def test_work_after_the_end_is_done_by_the_calling_thread() -> None:
 
 
 def test_an_interrupt_during_the_end_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     threads = Threads(3, "test")
     threads.map(int, range(9))
     monkeypatch.setattr(threading.Thread, "join", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         threads.__exit__(None, None, None)
     monkeypatch.undo()
-    for thread in threading.enumerate():
-        if thread.name == "test":
-            thread.join(60)
-    assert threading.active_count() == before
+    for thread in {*threading.enumerate()} - before:
+        thread.join(60)
+    assert before.issuperset(threading.enumerate())
 
 
 @pytest.mark.parametrize("place", ["end", "join"])
 def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, gate, done = threading.Event(), threading.Event(), list[int]()
+    begun, gate, done, before = threading.Event(), threading.Event(), list[int](), {*threading.enumerate()}
     interrupts = iter([signal.SIGINT])
 
     def work(number: int) -> None:
@@ -212,7 +211,7 @@ def test_an_interrupt_at_the_end_cancels_what_has_not_begun(place: str, monkeypa
         pending = [threads.submit(work, number) for number in range(5)]
         assert begun.wait(60)
     assert done[:1] == [0], "what had begun was waited for"
-    assert not any(thread.name == "test" for thread in threading.enumerate())
+    assert before.issuperset(threading.enumerate())
     if place == "join":
         assert done == [0]
     assert [one.cancel() for one in pending] == [False] * 5, "nothing is left"
@@ -254,13 +253,13 @@ def test_work_that_has_begun_is_waited_for_after_an_interrupt_of_the_wait() -> N
 
 def test_interrupts_while_threads_are_ended_leave_none() -> None:
     def end(at: int | None) -> list[tuple[str, int]]:
+        before = {*threading.enumerate()}
         threads, interrupts = Threads(2, "test"), Interrupts(at, modules={"threads.py"})
         threads.map(int, "123")
         interrupts.run(lambda: threads.__exit__(None, None, None))
-        for thread in threading.enumerate():
-            if thread.name == "test":
-                thread.join(20)
-                assert not thread.is_alive(), interrupts.seen[-1]
+        for thread in {*threading.enumerate()} - before:
+            thread.join(20)
+            assert not thread.is_alive(), interrupts.seen[-1]
         return interrupts.seen
 
     seen, lines = end(None), {line for *_, line in Threads._end.__code__.co_lines()}

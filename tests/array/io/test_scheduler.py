@@ -137,8 +137,14 @@ def scheduler(workers: int, limit: int = 100) -> Scheduler:
     return Scheduler(Runtime(requests_in_flight=workers, bytes_in_flight=limit), direct=False)
 
 
-def no_thread_is_left() -> bool:
-    return not [thread for thread in threading.enumerate() if thread.name == "frazil task"]
+@pytest.fixture
+def others() -> set[threading.Thread]:
+    """The threads before the test. An interrupt within Thread.start leaves one for ever, and those of other tests may end at any time."""
+    return {*threading.enumerate()}
+
+
+def no_thread_is_left(others: set[threading.Thread]) -> bool:
+    return not [thread for thread in threading.enumerate() if thread.name == "frazil task" and thread not in others]
 
 
 def test_all_tasks_are_done_once_and_asked_for_by_one_thread_at_a_time() -> None:
@@ -178,7 +184,7 @@ def test_stages_of_many_tasks_stay_within_the_budget() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
-def test_an_error_is_raised_when_the_others_are_done(error: BaseException) -> None:
+def test_an_error_is_raised_when_the_others_are_done(error: BaseException, others: set[threading.Thread]) -> None:
     gate, numbers, done = threading.Event(), count(), []
 
     def act(number: int) -> None:
@@ -193,12 +199,12 @@ def test_an_error_is_raised_when_the_others_are_done(error: BaseException) -> No
     assert caught.value is error
     assert next(numbers) <= 3 + 2
     assert 0 in done, "what had begun was waited for"
-    assert no_thread_is_left()
+    assert no_thread_is_left(others)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize("error", [StoreError("x"), KeyboardInterrupt(), MemoryError()], ids=repr)
-def test_an_error_in_any_stage_ends_all_tasks(stage: int, error: BaseException) -> None:
+def test_an_error_in_any_stage_ends_all_tasks(stage: int, error: BaseException, others: set[threading.Thread]) -> None:
     begun: list[int] = []
     ended: list[int] = []
 
@@ -219,10 +225,10 @@ def test_an_error_in_any_stage_ends_all_tasks(stage: int, error: BaseException) 
     assert caught.value is error
     assert sorted(begun) == sorted(ended), "iterators of tasks that wait are ended, too"
     assert next(numbers) <= 5 + 2 * 4 + 2, "nothing is begun afterwards"
-    assert no_thread_is_left()
+    assert no_thread_is_left(others)
 
 
-def test_an_interrupt_ends_all_tasks_and_is_not_lost_behind_an_error() -> None:
+def test_an_interrupt_ends_all_tasks_and_is_not_lost_behind_an_error(others: set[threading.Thread]) -> None:
     here, gate = threading.get_ident(), threading.Event()
 
     def act(number: int) -> None:
@@ -234,10 +240,10 @@ def test_an_interrupt_ends_all_tasks_and_is_not_lost_behind_an_error() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         scheduler(2).run(acting(act, count()))
-    assert no_thread_is_left()
+    assert no_thread_is_left(others)
 
 
-def test_an_interrupt_of_the_one_who_waits() -> None:
+def test_an_interrupt_of_the_one_who_waits(others: set[threading.Thread]) -> None:
     """Waits for the budget, while another thread runs a task."""
     here, begun, waits, done = threading.get_ident(), threading.Event(), threading.Event(), []
 
@@ -259,7 +265,7 @@ def test_an_interrupt_of_the_one_who_waits() -> None:
     with pytest.raises(KeyboardInterrupt):
         scheduler(2).run(tasks)
     assert 1 <= len(done) <= 2, "what had begun was waited for"
-    assert no_thread_is_left()
+    assert no_thread_is_left(others)
 
 
 def test_an_interrupt_within_a_condition_keeps_nobody_waiting() -> None:
@@ -378,7 +384,7 @@ def test_a_task_that_lacks_files_is_done_in_halves(direct: bool) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_an_interrupt_ends_what_other_threads_wait_for(waits: bool) -> None:
+def test_an_interrupt_ends_what_other_threads_wait_for(waits: bool, others: set[threading.Thread]) -> None:
     """As answers of a server that does not respond. waits: also the main thread, which takes the first or last task."""
     here, begun = threading.get_ident(), count(1)
     response = Pending(int)
@@ -391,7 +397,6 @@ def test_an_interrupt_ends_what_other_threads_wait_for(waits: bool) -> None:
             response.wait()
         return iter(())
 
-    others = threading.enumerate()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     late.start()
     try:
@@ -402,4 +407,4 @@ def test_an_interrupt_ends_what_other_threads_wait_for(waits: bool) -> None:
     finally:
         late.cancel()
         signal.signal(signal.SIGINT, before)
-    assert not {thread for thread in threading.enumerate() if thread.name == "frazil task"}.difference(others)
+    assert no_thread_is_left(others)
