@@ -97,7 +97,7 @@ def test_a_fork_while_another_thread_writes() -> None:
         del store._table.objects["a"]
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # if it hangs, it dies and the test fails
+            signal.alarm(60)  # if it hangs, it dies and the test fails
             code = 1
             try:
                 store.set("b", b"2")

@@ -73,7 +73,7 @@ def test_a_fork_during_a_sync_and_a_turn() -> None:
     began.wait(60)
     child = os.fork()
     if not child:
-        signal.alarm(5)  # which ends a child that waits for the thread
+        signal.alarm(60)  # which ends a child that waits for the thread
         waited: list[int] = []
         with branches.serialize_commits("main", lambda: waited.append(1)):
             branches.sync(MemoryStore())

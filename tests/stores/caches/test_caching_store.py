@@ -382,7 +382,7 @@ def test_a_fork_while_another_thread_holds_the_lock() -> None:
     with store._values.memory.lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # if it hangs, it dies and the test fails
+            signal.alarm(60)  # if it hangs, it dies and the test fails
             code = 1
             try:
                 code = 0 if store.get("a") == b"1" and store.nbytes_kept == 2 else 1

@@ -279,7 +279,7 @@ def test_a_fork_must_open_it_again() -> None:
     store.set("a", b"1")
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         try:
             store.get("a")
         except StoreError as error:
