@@ -16,7 +16,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SERVERS = (ROOT / os.environ.get("SERVERS", ".servers")).resolve()
 DEADLINE = 60.0  # seconds until a server must listen: generous, as test machines are busy
-TRIES = 5  # another process may take a free port before the server does
 
 # Asks the kernel to end the process with its parent, even if that is killed, and becomes the server. A separate program, as code between fork and exec is not
 # safe if threads run.
@@ -29,9 +28,14 @@ os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A free port, which no other process gets during the block: the system gives the port of a bound socket to nobody, but a server that may use addresses again
+    (SO_REUSEADDR) can bind it as long as no socket listens there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 def program(*places: str) -> str:
@@ -60,17 +64,15 @@ def running(
 ) -> Iterator[int]:
     """The port on which a server runs until the end of the block; if it does not start, skips the test and shows the server's last output."""
     log = folder / "log"
-    for _ in range(TRIES):
-        port = free_port()
-        with log.open("wb") as words:
-            process = subprocess.Popen(
-                [sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()), *command(port)],
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
-                cwd=folder,
-            )
+    with held_port() as port, log.open("wb") as words:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()), *command(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            cwd=folder,
+        )
         try:
             if _listens(port, process):
                 yield port

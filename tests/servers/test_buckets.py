@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,7 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 from tests.servers.buckets import Buckets
+from tests.servers.processes import held_port
 from tests.servers.proxy import FaultProxy
 
 
@@ -97,6 +99,14 @@ def test_a_proxy_in_front_keeps_signatures_valid(server: Buckets) -> None:
         assert bytes(obstore.get(store, "a").bytes()) == data
         assert [entry["path"] for entry in obstore.list(store).collect()] == ["a"]
         assert {request.method for request in proxy.requests} == {"PUT", "GET"}
+
+
+def test_a_held_port_is_for_one_server_alone() -> None:
+    with held_port() as port:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with socket.create_server(("127.0.0.1", port)):
+            socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_servers_end_with_the_session(tmp_path: Path) -> None:
