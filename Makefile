@@ -120,7 +120,7 @@ test-newest: $(NEWEST)/ready ## the tests of the integrations and data types, wi
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes some three hours of one core: many more kills, larger selections, many more examples
 	$(BIN)/python -m tests.soak --seconds 600
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly \
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -o faulthandler_timeout=0 \
 		-m "(campaign or search or hypothesis) and not foreign" $(PYTEST_ARGS)
 
 # For hours: SECONDS=14400. A failure prints the command that repeats its round.

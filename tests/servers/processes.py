@@ -30,8 +30,8 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A free port, which no other process gets during the block: the system gives the port of a bound socket to nobody, but a server that may use addresses again
-    (SO_REUSEADDR) can bind it as long as no socket listens there."""
+    """A free port, which no other process gets during the block: the system gives the port of a bound socket to nobody, but a server with SO_REUSEADDR can bind
+    it as long as nothing listens there."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
