@@ -1,7 +1,8 @@
 """Interrupts wherever Python may raise them: at the start of each function, at each line, and after the last call of a function, also in the standard library.
 
 Not where Python handles no signal although its tracer reports an event: between the last instruction of a `with` block and the call of __exit__, at the end of
-an `except` block, and where a generator resumes."""
+an `except` block, and where a generator resumes. Nor where a loop is repeated on one line: there an exception of the tracer ends no `with` block around a
+comprehension (Python 3.12 and newer), as that of a signal does."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Act = Callable[[], object]
 
 @cache
 def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
-    """Offsets of instructions: the first RESUME, those that begin to leave a `with` or `except` block, and returns after a call."""
+    """Offsets of instructions: the first RESUME, those that begin to leave a `with` or `except` block or to repeat a loop, and returns after a call."""
     instructions = [one for one in dis.get_instructions(code) if one.opname not in {"CACHE", "PRECALL"}]
     leaves, returns = set(), set()
     for at, one in enumerate(instructions):
@@ -39,6 +40,8 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
                 at -= 1
                 leaves.add(instructions[at].offset)
         if one.opname == "POP_EXCEPT":  # an exception would stay the one that is handled
+            leaves.add(one.offset)
+        if one.opname == "JUMP_BACKWARD":  # in comprehensions, Python 3.12 and newer lose an exception of the tracer there
             leaves.add(one.offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
             returns.add(one.offset)
