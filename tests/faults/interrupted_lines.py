@@ -41,7 +41,8 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
                 leaves.add(instructions[at].offset)
         if one.opname == "POP_EXCEPT":  # an exception would stay the one that is handled
             leaves.add(one.offset)
-        if one.opname == "JUMP_BACKWARD":  # in comprehensions, Python 3.12 and newer lose an exception of the tracer there
+        # where a comprehension goes on, Python 3.12 and newer lose an exception of the tracer
+        if one.opname == "JUMP_BACKWARD":
             leaves.add(one.offset)
         if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
             returns.add(one.offset)
