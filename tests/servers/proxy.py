@@ -219,8 +219,9 @@ class _Reading:
         self._connection, self._closed, self._kept = connection, closed, b""
 
     def _more(self) -> bytes:
-        until = time.monotonic() + _WAIT
-        while not select.select([self._connection], [], [], 0.05)[0]:
+        until, readable = time.monotonic() + _WAIT, select.poll()  # select.select takes no descriptor above 1023
+        readable.register(self._connection, select.POLLIN)
+        while not readable.poll(50):
             if self._closed.is_set() or time.monotonic() > until:
                 raise _Cut
         return self._connection.recv(_BLOCK)

@@ -60,6 +60,9 @@ class Scripted:
             with self._lock:
                 self._open.add(connection)
                 self.connections += 1
+            if self._closed.is_set():  # `close` may not have seen it, and waits for its thread
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
             thread = Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)
             thread.start()
