@@ -115,6 +115,7 @@ def test_npy_is_not_written_to_a_terminal(workdir: Path) -> None:
         stderr=subprocess.PIPE,
         check=False,
     )
+    os.close(theirs)
+    os.close(ours)
     assert done.returncode == 2
     assert b"-o FILE" in done.stderr
-    assert ours
