@@ -387,7 +387,7 @@ def test_the_end_of_a_server(stores: dict[str, Store]) -> None:
     assert client.request("/zarr.json").status == 200
     server.close()
     server.close()
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
     with pytest.raises((OSError, http.client.HTTPException)):
         client.connection.sock.sendall(b"GET /zarr.json HTTP/1.1\r\nHost: x\r\n\r\n")
