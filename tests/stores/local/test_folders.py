@@ -109,7 +109,7 @@ def test_descriptors_are_closed(tmp_path: Path) -> None:
                 os.unlink(name, dir_fd=root)
 
         clear_below(root, "", erase)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before  # connections of other tests may end meanwhile
     finally:
         os.close(root)
 

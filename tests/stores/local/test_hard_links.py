@@ -81,5 +81,5 @@ def test_many_folders_need_few_descriptors(tmp_path: Path) -> None:
         after = len(os.listdir("/proc/self/fd")) if before else 0
     finally:
         os.close(root)
-    assert before == after
+    assert after <= before  # connections of other tests may end meanwhile
     assert len(store.list_prefix("new/")) == 400

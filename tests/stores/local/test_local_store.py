@@ -306,7 +306,7 @@ def test_descriptors_are_closed(store: LocalStore) -> None:
         refusal(StoreError, lambda other=other: other.get("a/b") or other.set("a/b", b""))  # type: ignore[misc]
         del other
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # connections of other tests may end meanwhile
 
 
 def test_reading_does_not_ask_whether_the_disk_folds_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,7 +310,7 @@ def test_the_number_of_arrays_does_not_open_more_files(kind: str, tmp_path: Path
         tmp_path / "new.zarr",
         progress=lambda nbytes: counts.append(len(os.listdir("/proc/self/fd"))),
     )
-    assert len(counts) == 11 and max(counts) - min(counts) < 4
+    assert len(counts) == 11 and max(counts) < counts[0] + 4  # connections of other tests may end meanwhile
     for name, values in arrays.items():
         np.testing.assert_array_equal(frazil.open_array(tmp_path / "new.zarr", path=name)[...], values)
 
