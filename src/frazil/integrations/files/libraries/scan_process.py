@@ -33,7 +33,7 @@ from frazil.integrations.files.sources.source import state_of
 from frazil.integrations.files.tiff.series import load_tifffile
 
 _START_SECONDS: Final = 60.0  # seconds that a process may take to start, on a busy machine
-_CLOSE_SECONDS: Final = 1.0  # seconds that a library may take to close a file
+_CLOSE_SECONDS: Final = 5.0  # seconds that a library may take to close a file, or its process to end, on a busy machine
 _MOST_SECONDS: Final = 1e6  # of a time limit: the system's timers hold not much more
 _IDLE_PROCESSES: Final = 2  # processes that wait for the next file
 
