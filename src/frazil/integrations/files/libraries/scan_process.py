@@ -253,7 +253,8 @@ def _end_all() -> None:
 
 def _after_fork() -> None:
     while _idle:
-        _idle.pop()._process.returncode = 0  # otherwise Popen warns in the child that a process of its parent is still running
+        # otherwise Popen warns in the child that a process of its parent is still running
+        _idle.pop()._process.returncode = 0
 
 
 atexit.register(_end_all)
