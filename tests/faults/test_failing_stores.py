@@ -277,10 +277,9 @@ def obstruct(kind: str, path: Path) -> None:
     elif kind == "fifo":
         os.mkfifo(path)
     elif kind == "socket":
-        name = f"{tempfile.mkdtemp()}/s"  # the address of a socket may not be long
-        with socket.socket(socket.AF_UNIX) as end:
-            end.bind(name)
-        shutil.move(name, path)
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as end:
+            end.bind(f"{folder}/s")  # the address of a socket may not be long
+            shutil.move(f"{folder}/s", path)
     elif kind == "link":
         path.with_name("elsewhere").write_bytes(data)
         path.symlink_to("elsewhere")
