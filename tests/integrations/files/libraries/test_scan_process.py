@@ -156,23 +156,28 @@ def test_errors_keep_no_lent_bytes(tmp_path: Path, idle: list[Any]) -> None:
     assert all(isinstance(view.obj, bytes) for view in views)
 
 
-def test_a_forked_child_starts_its_own_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[Any]
+def test_a_forked_child_starts_its_own_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[Any], opened: ExitStack
 ) -> None:
-    """And says nothing of that of its parent, of which Popen would warn where it is freed."""
+    """And says nothing of those of its parent, of which Popen would warn where they are freed."""
     path, said = write(tmp_path / "a.h5", np.arange(20.0)), list[Any]()
+    reader, box = boxes(path, opened)
+    reader.read(box)
     scan_file(path)
     number = idle[0]._process.pid
     monkeypatch.setattr(sys, "unraisablehook", said.append)
 
     def child() -> None:
-        assert said == [] and idle == []
+        assert idle == []
         scan_file(path)
         assert idle[0]._process.pid != number
+        assert reader.read(box).tolist() == list(range(10))
+        assert said == []
 
     assert os.waitpid(fork(child), 0)[1] == 0
     assert scan_file(path).arrays[0].shape == (20,)
     assert idle[0]._process.pid == number
+    reader.close()
 
 
 @pytest.mark.parametrize("limit", [3e6, 1e300, 10**400])

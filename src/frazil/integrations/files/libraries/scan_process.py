@@ -22,6 +22,7 @@ from typing import BinaryIO, Final, TypeAlias
 import numpy as np
 
 from frazil.base.arrays import Values
+from frazil.base.weak_references import renew_after_fork
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.hdf5.types import load_h5py
@@ -173,6 +174,11 @@ class _Process:
                 ) from error
         self.owner: Final = os.getpid()
         self._start_seconds = _START_SECONDS
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Otherwise Popen warns in the child that a process of its parent is still running."""
+        self._process.returncode = 0
 
     def run_task(self, file: BinaryIO | None, task: _Task) -> object:
         """The answer to a task: a result or an error. file: whose bytes the other process may request"""
@@ -252,9 +258,8 @@ def _end_all() -> None:
 
 
 def _after_fork() -> None:
-    while _idle:
-        # otherwise Popen warns in the child that a process of its parent is still running
-        _idle.pop()._process.returncode = 0
+    """Runs after _Process.after_fork, which was registered before."""
+    _idle.clear()
 
 
 atexit.register(_end_all)
