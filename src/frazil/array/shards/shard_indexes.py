@@ -31,10 +31,10 @@ class IndexTables(Record):
     versions: Columns | Versions | None
 
     @property
-    def kernel_tables(self) -> list[tuple[Columns, Columns | None]]:
-        """For files on a local disk: this table as the only remembered one, in the kernel's form."""
+    def file_versions(self) -> Columns | None:
+        """The versions of files on a local disk."""
         assert self.versions is None or isinstance(self.versions, np.ndarray), "versions of files are columns"
-        return [(self.tables.reshape(-1, 2), self.versions)]
+        return self.versions
 
     def version(self, row: int) -> Version | None:
         """The version in the form of a store."""
