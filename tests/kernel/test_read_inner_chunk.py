@@ -13,7 +13,7 @@ from frazil import _kernel
 
 PROGRAM = _kernel.program((4, 2), 2, (0, 1), (), (), b"\7\0")
 INDEX = _kernel.shard_index((3, 2), (2, 1), True, 96, False, 0)
-CHUNKS = np.arange(48, dtype=np.uint16).reshape(6, 4, 2)  # the inner chunks of a shard, the last but one of them missing
+CHUNKS = np.arange(48, dtype=np.uint16).reshape(6, 4, 2)  # of a shard; the last but one is missing
 TABLE = np.array([[(16 * number, 16) if number != 4 else (-1, -1) for number in range(6)]], np.int64)
 SHARD = CHUNKS.tobytes() + TABLE.tobytes()
 NAME = Path("c/1.0")
