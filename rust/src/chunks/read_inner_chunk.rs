@@ -42,10 +42,10 @@ pub fn read_inner_chunk(
     let entries = Entries::new(&entries, &runs[..], &program.shape).map_err(wrong)?;
     let boxes = Boxes::new(1, &axes, &entries, &program.shape, out.shape()).map_err(wrong)?;
     let mut number = 0;
-    for axis in 0..rank {
+    for (axis, at) in chunk.iter().enumerate() {
         name += if axis > 0 { &separator } else { "" };
-        name += &chunk[axis].div_euclid(index.counts[axis]).to_string();
-        number += chunk[axis].rem_euclid(index.counts[axis]) * index.strides[axis];
+        name += &at.div_euclid(index.counts[axis]).to_string();
+        number += at.rem_euclid(index.counts[axis]) * index.strides[axis];
     }
     let (tables, versions) =
         (Column::<2>::new(tables, "tables")?, versions.map(|versions| Column::<3>::new(versions, "versions")).transpose()?);

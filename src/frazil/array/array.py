@@ -29,6 +29,7 @@ from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     ConflictError,
+    DataError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -198,7 +199,7 @@ class Array(ZarrArray):
     @property
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
-        return chunk_count.stored_chunks(self._access, self._location, self.metadata)
+        return self._named(chunk_count.stored_chunks, self._access, self._location, self.metadata)
 
     @property
     def info(self) -> _info.ArrayInfo:
@@ -342,10 +343,12 @@ class Array(ZarrArray):
 
     def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
+        error.__traceback__ = None
+        if isinstance(error, DataError):
+            self._access.document.confirm()  # if the chunks belong to another array, this raises that error instead
         error.path = error.path or self.path or "/"
         if error.chunk is None and error.key is not None:
             error.chunk = self._access.storage.coordinates(error.key, self.ndim)
-        error.__traceback__ = None
 
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
         return as_values(value, self.dtype, self.path or "/", scalar=shape == ())

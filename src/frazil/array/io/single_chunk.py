@@ -26,7 +26,6 @@ from frazil.stores.values import (
     ABSENT_KEY,
     ANY,
     FOUND,
-    NO_SPANS,
     WHOLE,
     Changed,
     Pieces,
