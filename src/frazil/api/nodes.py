@@ -100,7 +100,7 @@ def create_array(
     node_location, replaces = _for_creation(
         node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
-        )._replace(shard_options=options),
+        ).with_options(options),
         path if name is None else name,
         zarr_format,
         overwrite,
@@ -173,10 +173,11 @@ def open_array(
         cache,
         cache_limit,
     )
-    node_location = node_location._replace(shard_options=checked_options(inner_order, shard_writes))
-    array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
-    if mode in ("r", "r+"):
-        _refuse_arguments(arguments, mode)
+    node_location = node_location.with_options(checked_options(inner_order, shard_writes))
+    if arguments:
+        array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
+        if mode in ("r", "r+"):
+            _refuse_arguments(arguments, mode)
 
     def create() -> Array:
         if arguments.get("dtype") is None and arguments.get("data") is None:
@@ -405,7 +406,7 @@ def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: s
         bool(node_location.transformers) or node_location.nodes is not None,
         node_location.path,
     )
-    return node_location._replace(shard_options=options)
+    return node_location.with_options(options)
 
 
 def _existing_node(

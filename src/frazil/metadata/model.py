@@ -61,7 +61,9 @@ class NodeMetadata(Value):
         """The same node with these fields instead of its own, which are not checked."""
         result = object.__new__(type(self))
         for name in self.__slots__:
-            assign(result, name, members[name] if name in members else getattr(self, name))
+            assign(result, name, getattr(self, name))
+        for name, value in members.items():
+            assign(result, name, value)
         return result
 
 

@@ -15,6 +15,8 @@ _DESCRIBING: Final = ("shape", "data", "attributes")  # arguments that describe 
 
 def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
     """The mode. If it is left out, the other arguments decide: "a" if they describe a new node, "r" otherwise and with read_only=True."""
+    if mode is None and not arguments:
+        return "r"
     if mode is not None and (not isinstance(mode, str) or mode not in _MODES):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     read_only = arguments.get("read_only")
@@ -29,8 +31,10 @@ def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
 
 def lost_argument(mode: Mode | None, arguments: Mapping[str, object]) -> str | None:
     """The first of data and attributes that is given without a mode: an existing node would not get it."""
+    if mode is not None or not arguments:
+        return None
     supplied = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
-    return next(supplied, None) if mode is None else None
+    return next(supplied, None)
 
 
 def describes_nothing(name: str, value: object) -> bool:

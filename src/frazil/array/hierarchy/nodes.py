@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
-from frazil.array.shards.shard_options import ShardOptions
+from frazil.array.shards.shard_options import DEFAULT_OPTIONS, ShardOptions
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
@@ -64,7 +64,7 @@ class NodeLocation(Record):
     nodes: NodeStorage | None = None
     copies: NodeReader | None = None
     memory: ByteCache | None = None
-    shard_options: ShardOptions = ShardOptions()
+    shard_options: ShardOptions = DEFAULT_OPTIONS
 
     @property
     def reader(self) -> NodeReader | None:
@@ -72,7 +72,10 @@ class NodeLocation(Record):
         return self.copies if self.nodes is None else self.nodes
 
     def at(self, path: str) -> NodeLocation:
-        return self._replace(path=path)
+        return self if path == self.path else self._replace(path=path)
+
+    def with_options(self, options: ShardOptions) -> NodeLocation:
+        return self if options == self.shard_options else self._replace(shard_options=options)
 
     def below(self, path: str) -> str:
         """The checked, whole path of a node below this one, from the path that its user wrote."""
@@ -82,7 +85,9 @@ class NodeLocation(Record):
     def through(self, transformers: Sequence[RuntimeTransformer]) -> NodeLocation:
         """The same location with more storage transformers, array side first. Raises InvalidInputError where chunks are not in a store."""
         added = check_transformers(transformers, "transformers")
-        if added and self.nodes is not None:
+        if not added:
+            return self
+        if self.nodes is not None:
             raise no_transformers(self)
         return self._replace(transformers=(*added, *self.transformers))
 

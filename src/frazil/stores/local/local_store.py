@@ -425,10 +425,11 @@ class LocalStore(Store):
 
     def _current_root(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
-        root = self._open()
-        if root is None or not root.is_removed():
-            return root
-        self._root = None
+        root = self._root
+        if root is not None:
+            if not root.is_removed():
+                return root
+            self._root = None
         return self._open()
 
     def _root_created(self) -> RootFolder:
