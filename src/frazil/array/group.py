@@ -21,7 +21,8 @@ import numpy as np
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.handle import Update
-from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.node_changes import change_node, create_nodes
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
 from frazil.base.late import LateModule

@@ -167,6 +167,11 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
     )
 
 
+def look_up(pairs: Sequence[tuple[str, T]], name: str) -> T | None:
+    """The first value of a name in pairs."""
+    return next((value for other, value in pairs if other == name), None)
+
+
 def suggestion(name: str, names: Sequence[str]) -> str | None:
     """A hint with the known name that is similar to a name: mistyped, without the part before its dot, or shortened. None if no name is similar."""
     from difflib import get_close_matches

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.base.record import Record
-from frazil.metadata.draft.extensions import DraftExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.value import Value
+
+if TYPE_CHECKING:
+    from frazil.metadata.draft.extensions import DraftExtensions
 
 Metadata = ArrayMetadata | GroupMetadata
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import (
-    Metadata,
-    NodeLocation,
+from frazil.array.hierarchy.node_changes import (
     already_there,
     check_above,
     create_groups,
     documents_above,
     drop_copies,
     erase_node,
-    find_nodes,
-    node_exists,
     put_expect,
 )
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_nodes, node_exists
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.stores.values import Changed, pieces_of

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Codec
 from frazil.errors import InvalidInputError, shown
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.codecs.sharding.inner_order import Order
 
 Strategy = Literal["rewrite", "append", "in_place"]
