@@ -1,4 +1,4 @@
-"""Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; nodes.py creates nodes.
+"""Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; node_changes.py creates nodes.
 
 Stores cannot rename. So all keys are first linked or copied to their new names (copy_in with `shares`), in this order: chunks and unknown keys, documents of
 nodes below (the deepest first), and last the document of the node itself, which makes the new node exist. Then the old node is removed, its own document first.
