@@ -99,7 +99,7 @@ class Array(ZarrArray):
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._set_metadata(metadata)
-        load(read, write, indexer)
+        load(read, indexer) if location.read_only else load(read, indexer, write, node_changes)
 
     @property
     def _access(self) -> Access:

@@ -1,6 +1,6 @@
 """The port between nodes and the dialects: the keys of documents and chunks of nodes in a dialect, and the reading of its documents.
 
-Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py and node_changes.py do the I/O, and are the only callers."""
+Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py and array/hierarchy/node_changes.py do the I/O, and are the only callers."""
 
 from __future__ import annotations
 
