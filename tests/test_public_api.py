@@ -70,6 +70,11 @@ def test_a_star_import_needs_no_extra() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_function_array_has_the_name_of_a_package() -> None:
+    code = "import frazil, frazil.array.array, importlib; print(frazil.array([1])[:]); importlib.reload(frazil); import frazil.array.group; print(frazil.array([1])[:])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() == [b"[1]"] * 2
+
+
 def test_names_for_extensions() -> None:
     assert set(extensions.__all__) == FOR_EXTENSIONS
     assert all(hasattr(extensions, name) and name in (extensions.__doc__ or "") for name in FOR_EXTENSIONS)

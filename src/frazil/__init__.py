@@ -132,7 +132,7 @@ if not TYPE_CHECKING:
         "zeros",
         "zeros_like",
     )
-    del globals()["array"]  # the package: the public name is that of a function
+    globals().pop("array", None)  # the package: the public name is that of a function
     __getattr__, __dir__ = late_names(
         __name__,
         {
