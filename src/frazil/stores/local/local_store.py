@@ -97,7 +97,7 @@ class LocalStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
     ) -> None:
-        named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+        named = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
         if not named or not isinstance(named, str) or "\0" in named:
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
