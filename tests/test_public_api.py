@@ -71,7 +71,7 @@ def test_a_star_import_needs_no_extra() -> None:
 
 
 def test_the_function_array_has_the_name_of_a_package() -> None:
-    code = "import frazil, frazil.array.array, importlib; print(frazil.array([1])[:]); importlib.reload(frazil); import frazil.array.group; print(frazil.array([1])[:])"
+    code = "import frazil, frazil.array.array, importlib; importlib.reload(frazil); print(frazil.array([1])[:]); import frazil.array.group; print(frazil.array([1])[:])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() == [b"[1]"] * 2
 
 
