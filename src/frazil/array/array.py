@@ -427,7 +427,7 @@ class Array(ZarrArray):
         if single is None or not self._run_change(
             partial(write_single, self._access, single, edges, new, confirmed=True)
         ):
-            confirm = self._access.document.confirm_for(selections.basic(selection, lengths))
+            confirm = partial(self._access.document.confirm, lengths, lambda: lengths)
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(selections.basic(selection, edges), access):
                 self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=True))

@@ -70,7 +70,9 @@ class BoxChunks(Record):
         """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the inner chunk's coordinate within its (outermost) shard.
         One level: divide 1, modulo the shard's extent in inner chunks, strides those of its index. Nested levels: once for each."""
         levels = zip(self.axes, divide, modulo, strides, strict=True)
-        parts = [axis.inner // over % extent * stride for axis, over, extent, stride in levels]
+        parts = [
+            (axis.inner if over == 1 else axis.inner // over) % extent * stride for axis, over, extent, stride in levels
+        ]
         total = np.zeros(self.count, np.int64)
         if parts:
             column = np.concatenate(parts)

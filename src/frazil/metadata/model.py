@@ -165,17 +165,17 @@ class ArrayMetadata(NodeMetadata):
             "node_type": self.node_type,
             "shape": shape,
             "data_type": self.data_type.to_json(),
-            "chunk_grid": self.chunk_grid.extension().to_json(),
-            "chunk_key_encoding": self.chunk_key_encoding.extension().to_json(),
+            "chunk_grid": self.chunk_grid.extension().members(),
+            "chunk_key_encoding": self.chunk_key_encoding.extension().members(),
             "fill_value": self.data_type.emit_fill(self.fill_value),
-            "codecs": [codec.to_json() for codec in self.codecs],
+            "codecs": [codec.members() for codec in self.codecs],
             "attributes": cast("Json", self.attributes),
         }
         if self.dimension_names is not None:
             document["dimension_names"] = list(self.dimension_names)
         if self.storage_transformers:
-            document["storage_transformers"] = [transformer.to_json() for transformer in self.storage_transformers]
-        return document | json_object(self.unknown, None)
+            document["storage_transformers"] = [transformer.members() for transformer in self.storage_transformers]
+        return {**document, **self.unknown}
 
     @property
     def ndim(self) -> int:
@@ -273,7 +273,7 @@ class GroupMetadata(NodeMetadata):
         document: dict[str, Json] = {"zarr_format": self.zarr_format, **super().members()}
         if self.consolidated is not None:
             document["consolidated_metadata"] = cast("Json", self.consolidated)
-        return document | json_object(self.unknown, None)
+        return {**document, **self.unknown}
 
     def with_plain_members(self, attributes: dict[str, Json], consolidated: Mapping[str, Json] | None) -> GroupMetadata:
         """As with_plain_attributes, with other copies of the documents below it, too."""
