@@ -140,10 +140,11 @@ def change_chunks(
     change = _append if access.options.shard_writes == "append" else _overwrite
     answers = change(access, shards, group, number, values, buffers)
     if access.indexes is not None and access.indexes.by_coordinates:
-        names = list(map(tuple, shards.coords.tolist()))
-        access.indexes.drop(names)
-        for i in (answers.versions[:, 1] >= 0).nonzero()[0].tolist():
-            access.indexes.put([names[i]], IndexTables(shards.tables[i : i + 1], answers.versions[i : i + 1]))
+        for i, name in enumerate(map(tuple, shards.coords.tolist())):
+            if answers.versions[i, 1] >= 0:
+                access.indexes.put([name], IndexTables(shards.tables[i : i + 1], answers.versions[i : i + 1]))
+            else:
+                access.indexes.drop([name])
     return answers.changed, answers.whole
 
 

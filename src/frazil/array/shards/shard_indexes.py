@@ -75,6 +75,9 @@ class _Kept:
         self.blocks[id(tables)] = tables, names, nbytes
         self.nbytes += nbytes
         for row, name in enumerate(names):
+            before, _ = self.slots.get(name, (tables, row))
+            if before is not tables and len(before.tables) == 1:
+                self.remove(id(before))
             self.slots[name] = tables, row
 
     def remove(self, block: int) -> None:
@@ -107,9 +110,10 @@ class RememberedIndexes:
         return found if any(found) else None
 
     def put(self, names: Sequence[Hashable], tables: IndexTables) -> None:
-        """Remembers the indexes of shards, if they fit."""
+        """Remembers the indexes of shards, if they fit, in place of those before."""
         memory = self.memory
         if tables.tables.nbytes + ENTRY * 2 + _NAME * len(names) > memory.limit:
+            self.drop(names)
             return
         tables.tables.flags.writeable = False
         remembered = self._section.get("") or _Kept()
