@@ -423,7 +423,9 @@ class Array(ZarrArray):
         selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = chunk_grid_of(self._metadata).covering(lengths)
-        single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
+        single = None
+        if self._access.variable is None and not self._access.chain.levels:
+            single = single_chunk(selection, edges, self._single)
         if single is None or not self._run_change(
             partial(write_single, self._access, single, edges, new, confirmed=True)
         ):

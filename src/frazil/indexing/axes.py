@@ -147,16 +147,18 @@ class RegularAxis:
     def whole_shards(self, shards: Columns, shard_extent: int) -> Flags:
         """For each shard coordinate along this axis, whether all its in-bounds elements along this axis are selected."""
         extent = min(shard_extent * self.extent, self.length)
-        if len(shards) == 1:
-            first = shards.item(0) * extent
-            elements = min(self.length - first, extent)
-            low, high = self._selected_from(first, elements)
-            return np.array((high - low == elements,), np.bool_)
         base = shards * extent
         room = np.minimum(self.length - base, extent)
         begin, end = self._selected(base, room)
         whole: Flags = end - begin == room
         return whole
+
+    def is_whole(self, shard: int, shard_extent: int) -> bool:
+        """As whole_shards, for one."""
+        extent = min(shard_extent * self.extent, self.length)
+        room = min(self.length - shard * extent, extent)
+        begin, end = self._selected_from(shard * extent, room)
+        return end - begin == room
 
 
 class IndexAxis:
@@ -244,6 +246,9 @@ class IndexAxis:
         covered = before[self._chunk.searchsorted(base + room)] - before[self._chunk.searchsorted(base)]
         whole: Flags = covered == room
         return whole
+
+    def is_whole(self, shard: int, shard_extent: int) -> bool:
+        return bool(self.whole_shards(np.array([shard], np.int64), shard_extent)[0])
 
 
 Axis = RegularAxis | IndexAxis
