@@ -423,8 +423,8 @@ class Array(ZarrArray):
         selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = chunk_grid_of(self._metadata).covering(lengths)
-        single = None
-        if self._access.variable is None and not self._access.chain.levels:
+        single, chain = None, self._access.chain
+        if self._access.variable is None and not chain.levels and chain.inner_chunk.stage is None:
             single = single_chunk(selection, edges, self._single)
         if single is None or not self._run_change(
             partial(write_single, self._access, single, edges, new, confirmed=True)
@@ -432,7 +432,9 @@ class Array(ZarrArray):
             confirm = partial(self._access.document.confirm, lengths, lambda: lengths)
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(selections.basic(selection, edges), access):
-                self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=True))
+                # another writer replaced the single chunk: the array may be smaller now
+                confirmed = single is None
+                self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=confirmed))
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.

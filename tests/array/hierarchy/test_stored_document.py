@@ -454,3 +454,15 @@ def test_a_write_that_published_between_document_and_shrink_fails_for_its_versio
     with pytest.raises(ConflictError, match="smaller now"):
         array[13, 3] = 5
     assert (shown_by_growing(inner) == 0).all()
+
+
+@pytest.mark.parametrize("layout", ["shards", "one"])
+def test_an_append_whose_chunk_was_replaced_fails_where_the_array_is_smaller_now(layout: str) -> None:
+    inner = MemoryStore()
+    store = Acting(inner)
+    array = frazil.create_array(store, data=np.ones((13, 20), "i4"), **LAYOUTS[layout])  # type: ignore[arg-type]
+    store.arm("before", "put", lambda: frazil.open_array(inner, "r+").resize((12, 20)))
+    with pytest.raises(ConflictError, match=r"smaller now.*\(14, 20\) to \(12, 20\)"):
+        array.append(np.full((1, 20), 5))
+    assert (frazil.open_array(inner)[...] == 1).all()
+    assert (shown_by_growing(inner) == 0).all()
