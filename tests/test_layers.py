@@ -27,20 +27,31 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.creation.array_metadata",
         "frazil.array.creation.data_source",
         "frazil.array.hierarchy.hidden_nodes",
+        "frazil.array.hierarchy.node_changes",
         "frazil.array.hierarchy.repository_locations",
         "frazil.stores.local.case_folding",
         "frazil.stores.location_overlap",
     ),
+    "for arrays and groups that were opened or created": (
+        "frazil.array.array",
+        "frazil.array.group",
+        "frazil.codecs.chain.compilation",
+        "frazil.codecs.sharding.shard",
+        "frazil.stores.array_storage.chunk_storage",
+    ),
     "needed to read or write several chunks at once": (
+        "frazil.array.interface.indexer",
         "frazil.array.io.read",
         "frazil.array.io.write",
         "frazil.indexing.box",
+        "frazil.indexing.selection",
     ),
     "for repositories; arrays in plain stores do not need it": (
         "frazil.api.references",
         "frazil.api.repository",
         "frazil.api.repository_arguments",
         "frazil.api.session",
+        "frazil.stores.array_storage.node_store",
     ),
     "for methods and options that few programs use": (
         "frazil.api.consolidated",
@@ -66,7 +77,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "for error messages": ("frazil.base.missing_names",),
     "for hierarchies of the draft of Zarr v3": tuple(
-        f"frazil.metadata.draft.{name}" for name in ("emitter", "entry_point", "layout", "transformers")
+        f"frazil.metadata.draft.{name}" for name in ("emitter", "entry_point", "extensions", "layout", "transformers")
     ),
     "for hierarchies of Zarr v2": (
         "frazil.codecs.array_to_array.categorize",
@@ -77,6 +88,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.metadata.v2.objects",
     ),
     "for the names and objects of zarr-python": (
+        "frazil.api.constructors",
         "frazil.array.creation.zarr_arguments",
         "frazil.codecs.numcodecs",
         "frazil.codecs.zarr_names",
@@ -118,6 +130,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
                 "packbits",
                 "reshape",
                 "scale_offset",
+                "transpose",
                 "zarrs_delta",
             )
         ),
@@ -156,6 +169,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.stores.objects.clients",
         "frazil.stores.objects.object_store",
         "frazil.stores.objects.timed_pools",
+        "frazil.stores.transfer.merged_spans",
         "frazil.stores.operations.adapted_store",
         "frazil.stores.operations.foreign_stores",
         "frazil.stores.operations.fsspec_operations",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import frazil
 from frazil import errors, extensions
@@ -69,6 +70,11 @@ def test_a_star_import_needs_no_extra() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_function_array_has_the_name_of_a_package() -> None:
+    code = "import frazil, frazil.array.array, importlib; importlib.reload(frazil); print(frazil.array([1])[:]); import frazil.array.group; print(frazil.array([1])[:])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() == [b"[1]"] * 2
+
+
 def test_names_for_extensions() -> None:
     assert set(extensions.__all__) == FOR_EXTENSIONS
     assert all(hasattr(extensions, name) and name in (extensions.__doc__ or "") for name in FOR_EXTENSIONS)
@@ -92,4 +98,11 @@ def test_an_import_loads_few_modules() -> None:
     code = "import frazil, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     ours = [name for name in loaded if name.split(".")[0] == "frazil"]
-    assert len(ours) <= 96, ours
+    assert len(ours) <= 68, ours
+
+
+def test_opening_a_folder_loads_nothing_slow(tmp_path: Path) -> None:
+    frazil.create_array(tmp_path / "a", shape=(4, 4), chunks=(2, 2), shards=(4, 4), dtype="f4")
+    code = "import numpy, frazil, sys; frazil.open_array(sys.argv[1])[:2, :2]; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True, capture_output=True, text=True)
+    assert not {*SLOW, "hashlib", "frazil.array.creation.array_metadata"} & set(run.stdout.split())

@@ -85,7 +85,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// int64[n, width]; with `width` 1 also int64[n].
+    /// int64[n, width], or stacked ones, int64[..., n, width]; with `width` 1 also int64[n].
     pub fn new(object: &Bound<'_, PyAny>, name: &str, width: usize) -> PyResult<Self> {
         Table::with_flags(object, name, width, ffi::PyBUF_ND | ffi::PyBUF_FORMAT)
     }
@@ -94,7 +94,9 @@ impl Table {
         let buffer = PyBuffer::take(object, name, flags)?;
         let rows = match *buffer.shape() {
             [rows] if width == 1 => rows,
-            [rows, columns] if columns == width as isize => rows,
+            [first, ref stacked @ .., columns] if columns == width as isize => {
+                stacked.iter().fold(first, |rows, more| rows.wrapping_mul(*more))
+            }
             _ => return Err(wrong(format!("{name}: expected int64[n, {width}], got shape {:?}", buffer.shape()))),
         };
         let rows = rows.max(0) as usize;

@@ -34,6 +34,7 @@ mod _kernel {
         chunks::decode::decode_chunks,
         chunks::encode::encode_chunks,
         chunks::program::{Program, program},
+        chunks::read_inner_chunk::read_inner_chunk,
         chunks::read_shards::read_shards,
         chunks::shard_assembly::assemble_shards,
         chunks::shard_index::{ShardIndex, check_indexes, read_indexes, shard_index, write_indexes},

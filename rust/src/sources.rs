@@ -274,8 +274,9 @@ fn read_once(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
             bytes.try_reserve(bytes.len()).map_err(|_| Errno::NOMEM)?;
         }
         let at = bytes.len() as u64;
-        if retry(|| pread(&opened.file, spare_capacity(&mut bytes), at))? == 0 {
-            return Ok(bytes);
+        let count = retry(|| pread(&opened.file, spare_capacity(&mut bytes), at))?;
+        if count == 0 || bytes.len() == size {
+            return Ok(bytes); // the end, or as many bytes as the file has, where one more had room
         }
     }
 }

@@ -6,32 +6,8 @@ extensions in frazil.extensions."""
 from typing import TYPE_CHECKING
 
 from frazil import codecs, errors, stores
-from frazil.api.constructors import (  # imported at once, because the package `array` has the name of one of them
-    array,
-    create,
-    create_hierarchy,
-    empty,
-    empty_like,
-    from_array,
-    full,
-    full_like,
-    group,
-    load,
-    ones,
-    ones_like,
-    open_like,
-    print_debug_info,
-    save,
-    save_array,
-    save_group,
-    tree,
-    zeros,
-    zeros_like,
-)
 from frazil.api.nodes import create_array, create_group, open_array, open_group
 from frazil.api.nodes import open_node as open
-from frazil.array.array import Array
-from frazil.array.group import Group
 from frazil.base.late import late_names
 from frazil.codecs.registry import Registry
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
@@ -43,8 +19,32 @@ if TYPE_CHECKING:
     from frazil import xarray as xarray
     from frazil import zarr as zarr
     from frazil.api.consolidated import consolidate_metadata, open_consolidated
+    from frazil.api.constructors import (
+        array,
+        create,
+        create_hierarchy,
+        empty,
+        empty_like,
+        from_array,
+        full,
+        full_like,
+        group,
+        load,
+        ones,
+        ones_like,
+        open_like,
+        print_debug_info,
+        save,
+        save_array,
+        save_group,
+        tree,
+        zeros,
+        zeros_like,
+    )
     from frazil.api.repository import Repository
     from frazil.api.session import Session
+    from frazil.array.array import Array
+    from frazil.array.group import Group
     from frazil.integrations.files.exports.export_file import export_file
     from frazil.integrations.files.imports.import_file import import_file
     from frazil.operations.checksum import checksum
@@ -110,9 +110,35 @@ __all__ = [
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
+    _CONSTRUCTORS = (
+        "array",
+        "create",
+        "create_hierarchy",
+        "empty",
+        "empty_like",
+        "from_array",
+        "full",
+        "full_like",
+        "group",
+        "load",
+        "ones",
+        "ones_like",
+        "open_like",
+        "print_debug_info",
+        "save",
+        "save_array",
+        "save_group",
+        "tree",
+        "zeros",
+        "zeros_like",
+    )
+    globals().pop("array", None)  # the package: the public name is that of a function
     __getattr__, __dir__ = late_names(
         __name__,
         {
+            **dict.fromkeys(_CONSTRUCTORS, "frazil.api.constructors"),
+            "Array": "frazil.array.array",
+            "Group": "frazil.array.group",
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
             "checksum": "frazil.operations.checksum",

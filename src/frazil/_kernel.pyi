@@ -417,6 +417,23 @@ SHARD_MISSING: int  # 2: the shard does not exist, so that all its chunks are th
 SHARD_STALE: int  # 3: it has another version than the index that was given, or was replaced while it was read: it has to be read again
 SHARD_FAILED: int  # 4: see the failures
 
+def read_inner_chunk(
+    program: Program,
+    index: ShardIndex,
+    names: tuple[int, str, str],
+    single: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    tables: Columns,
+    versions: Columns | None,
+    table: int,
+    out: Buffer,
+) -> bool:
+    """Reads elements of one inner chunk, of a shard whose index is remembered, into `out`. False where read_shards is needed: there is no such file, it has
+    another version, is replaced meanwhile, or cannot be read.
+
+    names    as in read_shards
+    single   coordinates of the inner chunk; start, number and step of the elements in it along each dimension; the last tuple is not used
+    tables, versions, table  stacked tables, the versions of their shards as in read_shards, and the row of this shard in both"""
+
 def read_shards(
     program: Program,
     levels: Sequence[ShardIndex],
@@ -445,7 +462,7 @@ def read_shards(
     rows        which of the chunks of the array that the axes touch, counted in C order; None: all
     shards, offsets, chunks  int64[m, d], coordinates of the shards; int64[m + 1], the inner chunks of each; int64[n, d], their coordinates. first, points: as
                              in decode_chunks
-    remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None if they do
+    remembered  stacked tables, int64[g, total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None if they do
                 not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
     fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards

@@ -12,7 +12,8 @@ from tests.conformance.draft.user_extensions import MASK, REGISTRY
 import frazil
 from frazil.array.creation.array_creation import new_array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import create_nodes, find_nodes
+from frazil.array.hierarchy.node_changes import create_nodes
+from frazil.array.hierarchy.nodes import find_nodes
 from frazil.array.hierarchy.root import for_creation, locate
 from frazil.errors import (
     AlreadyExistsError,

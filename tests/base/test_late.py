@@ -31,6 +31,17 @@ def test_a_module() -> None:
         late.nothing
 
 
+def test_names_of_an_imported_module_are_found_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    import colorsys
+
+    late = LateModule("colorsys")
+    _ = late.rgb_to_hls
+    monkeypatch.setattr(LateModule, "__getattr__", None)
+    assert late.hls_to_rgb is colorsys.hls_to_rgb
+    monkeypatch.setattr(colorsys, "ONE_THIRD", 3)
+    assert late.ONE_THIRD == 3, "a change of the module is seen"
+
+
 def test_a_module_is_imported_when_it_is_used() -> None:
     code = "import sys; from frazil.base.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
     assert run(code) == "False True"

@@ -8,6 +8,7 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod points;
 pub(crate) mod program;
+pub(crate) mod read_inner_chunk;
 pub(crate) mod read_shards;
 pub(crate) mod selection;
 pub(crate) mod shard_assembly;

@@ -10,7 +10,7 @@ from frazil.array.arguments import check_flag
 from frazil.array.creation.modes import Mode, checked_mode, to_read_copies
 from frazil.array.group import Group
 from frazil.array.hierarchy import consolidated
-from frazil.array.hierarchy.nodes import change_node
+from frazil.array.hierarchy.node_changes import change_node
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.metadata.json_text import dump_json

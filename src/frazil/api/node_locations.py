@@ -18,7 +18,6 @@ from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
-from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.local.local_store import LocalStore
@@ -27,6 +26,7 @@ from frazil.stores.locations import Location, resolve
 if TYPE_CHECKING:
     from frazil.api import references, repository, repository_arguments
     from frazil.array.hierarchy import repository_locations
+    from frazil.stores.array_storage import node_store
     from frazil.stores.caches import disk_cache
     from frazil.stores.objects import object_store
 else:
@@ -35,6 +35,7 @@ else:
     references = LateModule("frazil.api.references")
     repository = LateModule("frazil.api.repository")
     repository_arguments = LateModule("frazil.api.repository_arguments")
+    node_store = LateModule("frazil.stores.array_storage.node_store")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 CREATES: Final = 'mode="a", which is the default in zarr-python, creates a node'
@@ -58,7 +59,7 @@ def node_location_of(
     check_surroundings(registry, runtime := in_context(runtime))
     added = check_transformers(transformers, "storage_transformers")
     named = None
-    if isinstance(location, str | os.PathLike) and "@" in str(location):
+    if isinstance(location, (str, os.PathLike)) and "@" in str(location):
         named = references.split_reference(location)
     if named is not None:
         return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
@@ -72,7 +73,8 @@ def node_location_of(
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)
     found = NodeLocation(store, prefix.removesuffix("/"), registry, runtime, read_only, memory=memory)
-    if isinstance(store, NodeStore):  # its nodes do more than its keys: an array is replaced in one step
+    # its nodes do more than its keys: an array is replaced in one step
+    if not isinstance(store, LocalStore) and isinstance(store, node_store.NodeStore):
         found = found._replace(nodes=store.nodes, read_only=read_only or store.read_only)
     return found.through(added)
 

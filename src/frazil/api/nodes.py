@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from frazil.array.arguments import DEFAULT_FILL
-from frazil.array.array import Array
-from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
+from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
@@ -20,22 +18,30 @@ from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
     from frazil.api import destinations, node_locations
+    from frazil.array import array as arrays
+    from frazil.array import group as groups
+    from frazil.array.array import Array
     from frazil.array.creation import array_creation, array_metadata, modes, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
-    from frazil.array.hierarchy import consolidated, root
+    from frazil.array.group import Group
+    from frazil.array.hierarchy import consolidated, node_changes, root
+
+    Made = TypeVar("Made", Array, Group)
 else:
+    Made = TypeVar("Made")
+    arrays = LateModule("frazil.array.array")
+    groups = LateModule("frazil.array.group")
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
     modes = LateModule("frazil.array.creation.modes")
     node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
+    node_changes = LateModule("frazil.array.hierarchy.node_changes")
     root = LateModule("frazil.array.hierarchy.root")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
-
-Made = TypeVar("Made", Array, Group)
 
 
 def create_array(
@@ -100,7 +106,7 @@ def create_array(
     node_location, replaces = _for_creation(
         node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
-        )._replace(shard_options=options),
+        ).with_options(options),
         path if name is None else name,
         zarr_format,
         overwrite,
@@ -173,10 +179,11 @@ def open_array(
         cache,
         cache_limit,
     )
-    node_location = node_location._replace(shard_options=checked_options(inner_order, shard_writes))
-    array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
-    if mode in ("r", "r+"):
-        _refuse_arguments(arguments, mode)
+    node_location = node_location.with_options(checked_options(inner_order, shard_writes))
+    if arguments:
+        array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
+        if mode in ("r", "r+"):
+            modes.refuse_arguments(arguments, mode)
 
     def create() -> Array:
         if arguments.get("dtype") is None and arguments.get("data") is None:
@@ -194,7 +201,7 @@ def open_array(
         )
 
     found = _existing_or_created(node_location, path, mode, ArrayMetadata, zarr_format, create, lost)
-    return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
+    return arrays.Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
 def create_group(
@@ -216,14 +223,16 @@ def create_group(
     Raises AlreadyExistsError, MetadataError, StoreError."""
     location = given_location(location, store, storage_options)
     group, replaces = planned_group(location, attributes, overwrite, path, zarr_format, entry_point, registry, runtime)
-    create_nodes(
+    node_changes.create_nodes(
         group._location,
         {group.path: group.metadata},
         overwrite=overwrite,
         explicit_groups=explicit_groups,
         replaces=replaces,
     )
-    return Group(group._location, group.metadata)  # in a session, the planned one is of the node that was replaced
+    return groups.Group(
+        group._location, group.metadata
+    )  # in a session, the planned one is of the node that was replaced
 
 
 def planned_group(
@@ -245,7 +254,7 @@ def planned_group(
         entry_point,
         is_array=False,
     )
-    return Group(
+    return groups.Group(
         node_location, GroupMetadata(attributes=attributes, zarr_format=node_location.layout.zarr_format)
     ), replaces
 
@@ -306,12 +315,12 @@ def open_group(
         )
 
     found = _existing_or_created(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
-    group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
+    group = groups.Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
     if zarr.get("use_consolidated") is False:
         return group.from_documents()
     if zarr.get("use_consolidated"):
         copies = consolidated.required_copies(group._location, group.metadata)
-        group = Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
+        group = groups.Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
     return group
 
 
@@ -357,11 +366,11 @@ def open_node(
     if mode not in ("r", "r+"):
         if "shape" in arguments or "data" in arguments:
             return opened(open_array)
-        _check_group_arguments(arguments)
+        modes.check_group_arguments(arguments)
         if mode != "a":
             return opened(open_group)
     else:
-        _refuse_arguments(arguments, mode)
+        modes.refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
@@ -373,27 +382,7 @@ def open_node(
     modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):
         node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
-    return as_node(node_location, node)
-
-
-def _check_group_arguments(arguments: Iterable[str]) -> None:
-    for name in arguments:
-        if name not in ("attributes", "entry_point", "read_only"):
-            raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
-
-
-def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
-    """Refuses arguments of create_array where nothing is created; arguments of zarr-python without effect are allowed."""
-    refused = (
-        [name for name in zarr_arguments.with_effect(arguments) if not modes.describes_nothing(name, arguments[name])]
-        if arguments
-        else ()
-    )
-    if refused:
-        raise InvalidInputError(
-            f"{refused[0]} has no meaning with mode {mode!r}, which creates nothing",
-            hint='use mode "a" or "w-"',
-        )
+    return groups.as_node(node_location, node)
 
 
 def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: str) -> NodeLocation:
@@ -405,7 +394,7 @@ def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: s
         bool(node_location.transformers) or node_location.nodes is not None,
         node_location.path,
     )
-    return node_location._replace(shard_options=options)
+    return node_location.with_options(options)
 
 
 def _existing_node(

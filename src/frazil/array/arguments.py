@@ -48,7 +48,7 @@ def check_depth(value: object, name: str = "max_depth") -> None:
 
 def check_sequence(value: Sequence[T], name: str) -> tuple[T, ...]:
     """A list or tuple as a tuple. Raises InvalidInputError for anything else."""
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, (list, tuple)):
         raise InvalidInputError(f"{name} is {value!r}; it must be a list", path=name)
     return tuple(value)
 

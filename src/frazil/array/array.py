@@ -13,10 +13,9 @@ import numpy as np
 from frazil.array.access import Access, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.handle import Update, token_of
-from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, change_to_its_end, check_in_place, followed
-from frazil.array.interface.indexer import Indexer, Several, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
@@ -29,6 +28,7 @@ from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     ConflictError,
+    DataError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -36,27 +36,28 @@ from frazil.errors import (
     UnknownExtensionError,
     one_line,
 )
-from frazil.indexing import (
-    BoxSelection,
-    PointSelection,
-    SingleChunk,
-    basic,
-    blocks,
-    orthogonal,
-    single_chunk,
-    vectorised,
-)
+from frazil.indexing.single_chunk import SingleChunk, single_chunk
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
     from frazil.array import info as _info
+    from frazil.array.hierarchy import node_changes
+    from frazil.array.interface import indexer
+    from frazil.array.interface.indexer import Indexer, Several
     from frazil.array.io import chunk_count, read, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
-    from frazil.indexing import BoxPlan, PointPlan
+    from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
+    from frazil.indexing import selection as selections
+
+    Selection = BoxSelection | PointSelection
+    Normalise = Callable[[object, tuple[int, ...]], Selection]
 else:
+    indexer = LateModule("frazil.array.interface.indexer")
+    selections = LateModule("frazil.indexing.selection")
+    node_changes = LateModule("frazil.array.hierarchy.node_changes")
     _shard_writer = LateModule("frazil.array.io.shard_writer")
     read = LateModule("frazil.array.io.read")
     write = LateModule("frazil.array.io.write")
@@ -67,8 +68,6 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Selection = BoxSelection | PointSelection
-Normalise = Callable[[object, tuple[int, ...]], Selection]
 
 
 class Array(ZarrArray):
@@ -100,7 +99,7 @@ class Array(ZarrArray):
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._set_metadata(metadata)
-        load(read, write)
+        load(read, indexer) if location.read_only else load(read, indexer, write, node_changes)
 
     @property
     def _access(self) -> Access:
@@ -198,7 +197,7 @@ class Array(ZarrArray):
     @property
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
-        return chunk_count.stored_chunks(self._access, self._location, self.metadata)
+        return self._named(chunk_count.stored_chunks, self._access, self._location, self.metadata)
 
     @property
     def info(self) -> _info.ArrayInfo:
@@ -229,34 +228,34 @@ class Array(ZarrArray):
                 return values if single.shape else values[()]
         elif (split := fields_of(self.dtype, selection)) is not None:
             return self.get_basic_selection(split[1], fields=split[0])
-        return self._read(self._select(basic, selection), None, True)
+        return self._read(self._select(selections.basic, selection), None, True)
 
     @property
     def oindex(self) -> Indexer:
         """Orthogonal: for each dimension an integer, slice, list of integers or mask, independent of each other."""
-        return self._indexer(orthogonal)
+        return self._indexer(selections.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
         """Points: integer arrays that broadcast together, one for each dimension, or a mask of the array's shape."""
-        return self._indexer(vectorised)
+        return self._indexer(selections.vectorised)
 
     @property
     def blocks(self) -> Indexer:
         """Whole blocks by their position in the grid; a block is a shard, or a chunk where there are no shards."""
         if self._single is None:
             return self._indexer(partial(rectilinear.select_blocks, self._access, self.metadata))
-        return self._indexer(partial(blocks, extents=self._outer))
+        return self._indexer(partial(selections.blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
+        return indexer.Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides.
         After an error `out` may be partly filled.
 
         Raises InvalidInputError for an unsuitable out, SelectionError, DataError, StoreError."""
-        return self._indexer(basic).read(selection, out=out)
+        return self._indexer(selections.basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
         return self._named(normalise, selection, self._shape)
@@ -301,7 +300,7 @@ class Array(ZarrArray):
         if single is None and (split := fields_of(self.dtype, selection)) is not None:
             self.set_basic_selection(split[1], value, fields=split[0])
         elif single is None or not self._write_one(single, value):
-            self._write(basic, selection, value)
+            self._write(selections.basic, selection, value)
 
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
         if self._access.variable is not None:
@@ -324,7 +323,7 @@ class Array(ZarrArray):
 
     def check_values(self, value: ArrayLike) -> None:
         """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
-        self._source(basic(..., self._shape), value)
+        self._source(selections.basic(..., self._shape), value)
 
     def _run_change(self, act: Callable[[], bool | None]) -> bool:
         try:
@@ -342,13 +341,15 @@ class Array(ZarrArray):
 
     def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
+        error.__traceback__ = None
+        if isinstance(error, DataError):
+            self._access.document.confirm()  # if the chunks belong to another array, this raises that error instead
         error.path = error.path or self.path or "/"
         if error.chunk is None and error.key is not None:
             error.chunk = self._access.storage.coordinates(error.key, self.ndim)
-        error.__traceback__ = None
 
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
-        return as_values(value, self.dtype, self.path or "/", scalar=shape == ())
+        return indexer.as_values(value, self.dtype, self.path or "/", scalar=shape == ())
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
         """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes
@@ -422,14 +423,18 @@ class Array(ZarrArray):
         selection = tuple(slice(old if d == axis else 0, extent) for d, extent in enumerate(lengths))
         # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = chunk_grid_of(self._metadata).covering(lengths)
-        single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
+        single, chain = None, self._access.chain
+        if self._access.variable is None and not chain.levels and chain.inner_chunk.stage is None:
+            single = single_chunk(selection, edges, self._single)
         if single is None or not self._run_change(
             partial(write_single, self._access, single, edges, new, confirmed=True)
         ):
-            confirm = self._access.document.confirm_for(basic(selection, lengths))
+            confirm = partial(self._access.document.confirm, lengths, lambda: lengths)
             access, elements = self._access.elements_of(new)
-            for shaped, plan in self._plans(basic(selection, edges), access):
-                self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=True))
+            for shaped, plan in self._plans(selections.basic(selection, edges), access):
+                # another writer replaced the single chunk: the array may be smaller now
+                confirmed = single is None
+                self._run_change(partial(write.write, shaped, plan, elements, confirm, confirmed=confirmed))
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.
@@ -452,7 +457,7 @@ class Array(ZarrArray):
         self._location.require_writable()
         with self._resize_lock.lock:
             location = self._location = followed(self._location, self._storage)
-            written = change_node(
+            written = node_changes.change_node(
                 location,
                 ArrayMetadata,
                 lambda stored: change(check_in_place(stored, self._metadata, location, self._storage)),

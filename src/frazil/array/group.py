@@ -1,4 +1,5 @@
-"""The public class Group: a mapping from names and paths to arrays and groups. nodes.py reads and writes documents, tree.py prints hierarchies."""
+"""The public class Group: a mapping from names and paths to arrays and groups. nodes.py reads documents, node_changes.py
+writes them, tree.py prints hierarchies."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ import numpy as np
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.handle import Update
-from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.node_changes import change_node, create_nodes
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
 from frazil.base.late import LateModule

@@ -20,9 +20,11 @@ _importing: Final[list[int]] = []  # a thread for each import that goes on
 
 
 class LateModule:
-    """A placeholder for a module: `middle = LateModule("frazil.codecs.chain.python_stage")`, beside a plain import of it for type checkers."""
+    """A placeholder for a module: `middle = LateModule("frazil.codecs.chain.python_stage")`, beside a plain import of it for type checkers.
 
-    __slots__ = ("_module", "_name")
+    After the import both have one `__dict__`, so that names are found without a call."""
+
+    __slots__ = ("__dict__", "_module", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,7 +32,9 @@ class LateModule:
 
     def __getattr__(self, name: str) -> object:
         if self._module is None:
-            self._module = imported(self._name)
+            module = imported(self._name)
+            self.__dict__ = module.__dict__
+            self._module = module
         return getattr(self._module, name)
 
     def __repr__(self) -> str:

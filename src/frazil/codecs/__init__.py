@@ -7,7 +7,6 @@ Not here: which chunks are read or written (array/io/)."""
 from typing import TYPE_CHECKING
 
 from frazil.base.late import late_names
-from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.builtin_codecs import LATE, PICKLE
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_array.packbits import NumcodecsPackBits
     from frazil.codecs.array_to_array.reshape import Reshape, Squeeze
     from frazil.codecs.array_to_array.scale_offset import ScaleOffset
+    from frazil.codecs.array_to_array.transpose import Transpose
     from frazil.codecs.array_to_bytes.n5_default import N5Default
     from frazil.codecs.array_to_bytes.objects import Json2, MsgPack2, Pickle
     from frazil.codecs.array_to_bytes.packbits import PackBits

@@ -6,7 +6,6 @@ from typing import Final, cast
 
 from frazil.base.late import imported
 from frazil.base.record import Record
-from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
@@ -24,8 +23,9 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(imported(self.module), self.name))
 
 
-LOADED: Final[tuple[type[Codec], ...]] = (Bytes, Transpose, Zstd, Crc32c, ShardingIndexed, NumcodecsZstd)
+LOADED: Final[tuple[type[Codec], ...]] = (Bytes, Zstd, Crc32c, ShardingIndexed, NumcodecsZstd)
 LATE: Final[dict[str, LateCodec]] = {
+    "transpose": LateCodec("frazil.codecs.array_to_array.transpose", "Transpose"),
     "gzip": LateCodec("frazil.codecs.bytes_to_bytes.gzip", "Gzip"),
     "blosc": LateCodec("frazil.codecs.bytes_to_bytes.blosc", "Blosc"),
     "numcodecs.gzip": LateCodec("frazil.codecs.bytes_to_bytes.gzip", "NumcodecsGzip"),

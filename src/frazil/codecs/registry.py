@@ -4,20 +4,21 @@ is opened or created. A user extends it with `with_codec` and similar methods, w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Never
+from typing import TYPE_CHECKING, Final, Never
 
+from frazil.base.late import LateModule
 from frazil.codecs.builtin_codecs import BUILTIN_CODECS, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.draft.extensions import (
-    ArrayExtension,
-    DraftExtensions,
-    MemoryLayout,
-    MetadataEncodingReader,
-    look_up,
-)
 from frazil.metadata.extension_guard import ExtensionCall
-from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions, suggestion
+from frazil.metadata.extensions import (
+    Extension,
+    ExtensionFamily,
+    look_up,
+    parse_extension,
+    parse_extensions,
+    suggestion,
+)
 from frazil.metadata.grids.chunk_grids import ChunkGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.json_text import as_json, found, item
@@ -26,6 +27,12 @@ from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import DataTypeFamily
 from frazil.metadata.value import Value, assign
 
+if TYPE_CHECKING:
+    from frazil.metadata.draft import extensions as draft_extensions
+    from frazil.metadata.draft.extensions import ArrayExtension, DraftExtensions, MemoryLayout, MetadataEncodingReader
+else:
+    draft_extensions = LateModule("frazil.metadata.draft.extensions")
+
 # Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
 # written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy
 # of the draft is the same, for all of its keys except zarr.json.
@@ -33,19 +40,17 @@ StorageTransformer = Callable[[Extension, Never], object]
 # From a store to a store: a transformer that a user adds when an array is opened. It is not written into the document
 RuntimeTransformer = Callable[[Never], object]
 
-_NO_DRAFT_EXTENSIONS: Final = DraftExtensions()
-
 
 class Registry(Value, excluded=("compiled",)):
     """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
     draft: extensions that only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs;
     compiled: cached results of compilation with this registry, not part of the value."""
 
-    __slots__ = ("_codecs", "compiled", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
+    __slots__ = ("_codecs", "_draft", "compiled", "hierarchy_extensions", "metadata", "storage_transformers")
     _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
     metadata: MetadataExtensions
     storage_transformers: tuple[tuple[str, StorageTransformer], ...]
-    draft: DraftExtensions
+    _draft: DraftExtensions | None
     hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
     compiled: ResultCache
 
@@ -58,13 +63,13 @@ class Registry(Value, excluded=("compiled",)):
         codecs: Iterable[tuple[str, type[Codec] | LateCodec]],
         metadata: MetadataExtensions = CORE_EXTENSIONS,
         storage_transformers: Iterable[tuple[str, StorageTransformer]] = (),
-        draft: DraftExtensions = _NO_DRAFT_EXTENSIONS,
+        draft: DraftExtensions | None = None,
         hierarchy_extensions: Iterable[tuple[str, StorageTransformer]] = (),
     ) -> None:
         self._codecs = tuple(codecs)
         self.metadata = metadata
         self.storage_transformers = tuple(storage_transformers)
-        self.draft = draft
+        self._draft = draft
         self.hierarchy_extensions = tuple(hierarchy_extensions)
         self.compiled = ResultCache()
 
@@ -74,6 +79,11 @@ class Registry(Value, excluded=("compiled",)):
         for name, value in {**dict(self._fields()), "compiled": ResultCache(), **fields}.items():
             assign(registry, name, value)
         return registry
+
+    @property
+    def draft(self) -> DraftExtensions:
+        """Extensions that only documents of the draft of 2022 can name."""
+        return draft_extensions.DraftExtensions() if self._draft is None else self._draft
 
     @property
     def codecs(self) -> tuple[tuple[str, type[Codec]], ...]:
@@ -118,17 +128,17 @@ class Registry(Value, excluded=("compiled",)):
     def with_memory_layout(self, uri: str, layout: MemoryLayout) -> Registry:
         """With one more memory layout for documents of the draft of 2022: from (its entry, the shape of a chunk) to the array-to-array codecs that
         convert a chunk to it."""
-        return self._with(draft=self.draft._replace(memory_layouts=((uri, layout), *self.draft.memory_layouts)))
+        return self._with(_draft=self.draft._replace(memory_layouts=((uri, layout), *self.draft.memory_layouts)))
 
     def with_array_extension(self, uri: str, extension: ArrayExtension) -> Registry:
         """With one more generic extension of arrays for documents of the draft of 2022: from (its entry, the metadata without it) to the metadata with it.
         Only the shape and attributes of an array are written later."""
-        return self._with(draft=self.draft._replace(array_extensions=((uri, extension), *self.draft.array_extensions)))
+        return self._with(_draft=self.draft._replace(array_extensions=((uri, extension), *self.draft.array_extensions)))
 
     def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> Registry:
         """With one more encoding of the documents of nodes for hierarchies of the draft of 2022: from its entry to a MetadataEncoding."""
         return self._with(
-            draft=self.draft._replace(metadata_encodings=((uri, encoding), *self.draft.metadata_encodings))
+            _draft=self.draft._replace(metadata_encodings=((uri, encoding), *self.draft.metadata_encodings))
         )
 
     def with_hierarchy_extension(self, uri: str, extension: StorageTransformer) -> Registry:

@@ -6,7 +6,7 @@ the array's end) are computed in Python integers or as the rest of the array."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from frazil.indexing.selection import AxisSelection
 
 # coordinates of shards along one axis, ascending; a range of any length costs nothing
 Shards: TypeAlias = "range | Columns"
+
+
+_FEW: Final = 4
 
 
 class AxisEntries(Record):
@@ -53,6 +56,8 @@ class RegularAxis:
 
     def entries(self, low: int, high: int) -> AxisEntries:
         """Entries low to high (exclusive)."""
+        if self._dense and high - low <= _FEW:
+            return self._few(low, high)
         runs = np.empty((high - low, 4), np.int64)
         if self._dense:
             chunk = np.arange(self._first + low, self._first + high, dtype=np.int64)
@@ -76,6 +81,17 @@ class RegularAxis:
         entries[:, 0] = np.arange(high - low)
         return AxisEntries(chunk, entries, runs, runs[:, 1] == self._chunk_extent)
 
+    def _few(self, low: int, high: int) -> AxisEntries:
+        """As entries, for few of them: each number as a Python integer, which takes a third of the time of the calls of NumPy."""
+        chunks, runs = range(self._first + low, self._first + high), []
+        for base in [chunk * self.extent for chunk in chunks]:
+            begin, end = self._selected_from(base, min(self.length - base, self.extent))
+            runs.append((begin * self._step + self._start - base, end - begin, self._step, begin))
+        covers = [count == self._chunk_extent for _, count, _, _ in runs]
+        entries = [(number, 1) for number in range(high - low)]
+        columns = np.array(chunks, np.int64), np.array(entries, np.int64), np.array(runs, np.int64)
+        return AxisEntries(*columns, np.array(covers, np.bool_))
+
     def kernel_columns(self, low: int, high: int) -> tuple[int, ...]:
         """Entries low to high, in the form of an axis for the kernel's read_shards: numbers, from which it computes the columns."""
         return self._start, self._step, self.size, self.length, self.extent, low, high
@@ -96,6 +112,12 @@ class RegularAxis:
             end = -(-end // self._step)
         np.minimum(end, self.size, out=end)
         return np.maximum(begin, 0, out=begin), np.maximum(end, 0, out=end)
+
+    def _selected_from(self, base: int, room: int) -> tuple[int, int]:
+        """As _selected, for one range."""
+        begin = -((self._start - base) // self._step)
+        end = -((self._start - base - room) // self._step)
+        return max(begin, 0), max(min(end, self.size), 0)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """The end of the longest range of entries from `low` with whole shards (shard_extent inner chunks each) and at most `limit` entries; the end of the
@@ -130,6 +152,13 @@ class RegularAxis:
         begin, end = self._selected(base, room)
         whole: Flags = end - begin == room
         return whole
+
+    def is_whole(self, shard: int, shard_extent: int) -> bool:
+        """As whole_shards, for one."""
+        extent = min(shard_extent * self.extent, self.length)
+        room = min(self.length - shard * extent, extent)
+        begin, end = self._selected_from(shard * extent, room)
+        return end - begin == room
 
 
 class IndexAxis:
@@ -217,6 +246,9 @@ class IndexAxis:
         covered = before[self._chunk.searchsorted(base + room)] - before[self._chunk.searchsorted(base)]
         whole: Flags = covered == room
         return whole
+
+    def is_whole(self, shard: int, shard_extent: int) -> bool:
+        return bool(self.whole_shards(np.array([shard], np.int64), shard_extent)[0])
 
 
 Axis = RegularAxis | IndexAxis

@@ -70,7 +70,9 @@ class BoxChunks(Record):
         """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the inner chunk's coordinate within its (outermost) shard.
         One level: divide 1, modulo the shard's extent in inner chunks, strides those of its index. Nested levels: once for each."""
         levels = zip(self.axes, divide, modulo, strides, strict=True)
-        parts = [axis.inner // over % extent * stride for axis, over, extent, stride in levels]
+        parts = [
+            (axis.inner if over == 1 else axis.inner // over) % extent * stride for axis, over, extent, stride in levels
+        ]
         total = np.zeros(self.count, np.int64)
         if parts:
             column = np.concatenate(parts)
@@ -173,6 +175,9 @@ class BoxBatch:
 
     def whole_shards(self) -> Flags:
         """bool[s]: every element of the shard inside the array is selected (by the whole plan, not only by this part)."""
+        if self.shard_count == 1:
+            axes = zip(self._plan.axes, self.shards_along, self._plan.shard_extents, strict=True)
+            return np.array([all(axis.is_whole(int(shards[0]), extent) for axis, shards, extent in axes)])
         whole = np.ones((1,), np.bool_)
         for axis, of_batch, extent in zip(self._plan.axes, self.axes, self._plan.shard_extents, strict=True):
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
@@ -190,12 +195,12 @@ class BoxPlan:
         # the last columns of each axis, as most batches differ from the one before along few axes
         self._made: list[tuple[tuple[int, int], BatchAxis] | None] = [None] * len(axes)
         self.shard_extents = shard_extents
-        self.chunk_count = math.prod(axis.count for axis in axes)
+        self.chunk_count = math.prod([axis.count for axis in axes])
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array for which the plan was made."""
-        return tuple(axis.length for axis in self.axes)
+        return tuple([axis.length for axis in self.axes])
 
     def batches(self, most: int) -> Iterator[BoxBatch]:
         """Batches of at most `most` chunks (at least one), in C order of their ranges. A shard is in several batches only if it alone is over the limit; then
@@ -249,7 +254,7 @@ def box_plan(
     """chunk_extents: inner chunks, in elements; shard_extents: in inner chunks (None: no shards)."""
     extents = tuple(shard_extents) if shard_extents is not None else (1,) * len(selection.axes)
     axes = zip(selection.axes, selection.shape, chunk_extents, strict=True)
-    return BoxPlan(tuple(plan_axis(axis, length, extent) for axis, length, extent in axes), extents)
+    return BoxPlan(tuple([plan_axis(axis, length, extent) for axis, length, extent in axes]), extents)
 
 
 def _numbered(first: int, count: int) -> Columns:
@@ -257,7 +262,7 @@ def _numbered(first: int, count: int) -> Columns:
 
 
 def _size(ranges: _Ranges) -> int:
-    return math.prod(high - low for low, high in ranges)
+    return math.prod([high - low for low, high in ranges])
 
 
 def _shares(counts: Sequence[int], widths: Sequence[int], limit: int) -> list[int]:
@@ -272,7 +277,7 @@ def _shares(counts: Sequence[int], widths: Sequence[int], limit: int) -> list[in
 
 def _product(columns: list[Columns]) -> Columns:
     """int64[n, d]: every combination of one value of each column, in C order."""
-    product = np.empty((*(column.size for column in columns), len(columns)), np.int64)
+    product = np.empty((*[column.size for column in columns], len(columns)), np.int64)
     for dimension, column in enumerate(columns):
         product[..., dimension] = column.reshape(-1, *(1,) * (len(columns) - dimension - 1))
     return product.reshape(math.prod(product.shape[:-1]), len(columns))

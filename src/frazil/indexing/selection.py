@@ -213,8 +213,8 @@ def _out_of_bounds(index: int, axis: int, length: int) -> SelectionError:
 
 def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
     """The product of the items, each along its dimension."""
-    ellipses = sum(item is Ellipsis for item in items)
-    index_count = len(items) - ellipses - sum(item is None for item in items)
+    ellipses = sum([item is Ellipsis for item in items])
+    index_count = len(items) - ellipses - sum([item is None for item in items])
     if ellipses > 1:
         raise SelectionError("a selection can have only one Ellipsis")
     if index_count > len(shape):

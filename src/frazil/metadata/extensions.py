@@ -5,10 +5,10 @@ Extensions are implemented elsewhere: data types, grids and key encodings in thi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from frazil.errors import MetadataError, UnknownExtensionError
-from frazil.metadata.json_text import Json, as_json, found, item, member
+from frazil.metadata.json_text import Json, copied, found, item, member
 from frazil.metadata.members import Members, json_object, refusal
 from frazil.metadata.value import Value, assign
 
@@ -50,16 +50,19 @@ class Extension(Value):
             )
         assign(self, "name", name)
         inner_path = f"{path}.configuration" if path else "configuration"
-        copied = json_object(configuration, inner_path) if configuration else {}
-        assign(self, "configuration", copied)
+        assign(self, "configuration", json_object(configuration, inner_path) if configuration else {})
         assign(self, "must_understand", must_understand)
 
     def to_json(self) -> dict[str, Json]:
         """The object form; `configuration` and `must_understand` only where they differ from the default."""
+        return copied(self.members())
+
+    def members(self) -> dict[str, Json]:
+        """As to_json, with the configuration itself: to be read, not changed."""
         document: dict[str, Json] = {"name": self.name}
         # zarr-python requires a configuration, even an empty one, for the codecs of numcodecs
         if self.configuration or self.name.startswith("numcodecs."):
-            document["configuration"] = as_json(self.configuration, "configuration")
+            document["configuration"] = cast("Json", self.configuration)
         if not self.must_understand:
             document["must_understand"] = False
         return document
@@ -165,6 +168,11 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
         path=path,
         hint=alike or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
     )
+
+
+def look_up(pairs: Sequence[tuple[str, T]], name: str) -> T | None:
+    """The first value of a name in pairs."""
+    return next((value for other, value in pairs if other == name), None)
 
 
 def suggestion(name: str, names: Sequence[str]) -> str | None:

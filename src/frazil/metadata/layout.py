@@ -1,18 +1,20 @@
 """The port between nodes and the dialects: the keys of documents and chunks of nodes in a dialect, and the reading of its documents.
 
-Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the I/O, and is the only caller."""
+Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py and array/hierarchy/node_changes.py do the I/O, and are the only callers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.base.record import Record
-from frazil.metadata.draft.extensions import DraftExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.value import Value
+
+if TYPE_CHECKING:
+    from frazil.metadata.draft.extensions import DraftExtensions
 
 Metadata = ArrayMetadata | GroupMetadata
 

@@ -61,7 +61,9 @@ class NodeMetadata(Value):
         """The same node with these fields instead of its own, which are not checked."""
         result = object.__new__(type(self))
         for name in self.__slots__:
-            assign(result, name, members[name] if name in members else getattr(self, name))
+            assign(result, name, getattr(self, name))
+        for name, value in members.items():
+            assign(result, name, value)
         return result
 
 
@@ -163,17 +165,17 @@ class ArrayMetadata(NodeMetadata):
             "node_type": self.node_type,
             "shape": shape,
             "data_type": self.data_type.to_json(),
-            "chunk_grid": self.chunk_grid.extension().to_json(),
-            "chunk_key_encoding": self.chunk_key_encoding.extension().to_json(),
+            "chunk_grid": self.chunk_grid.extension().members(),
+            "chunk_key_encoding": self.chunk_key_encoding.extension().members(),
             "fill_value": self.data_type.emit_fill(self.fill_value),
-            "codecs": [codec.to_json() for codec in self.codecs],
+            "codecs": [codec.members() for codec in self.codecs],
             "attributes": cast("Json", self.attributes),
         }
         if self.dimension_names is not None:
             document["dimension_names"] = list(self.dimension_names)
         if self.storage_transformers:
-            document["storage_transformers"] = [transformer.to_json() for transformer in self.storage_transformers]
-        return document | json_object(self.unknown, None)
+            document["storage_transformers"] = [transformer.members() for transformer in self.storage_transformers]
+        return {**document, **self.unknown}
 
     @property
     def ndim(self) -> int:
@@ -271,7 +273,7 @@ class GroupMetadata(NodeMetadata):
         document: dict[str, Json] = {"zarr_format": self.zarr_format, **super().members()}
         if self.consolidated is not None:
             document["consolidated_metadata"] = cast("Json", self.consolidated)
-        return document | json_object(self.unknown, None)
+        return {**document, **self.unknown}
 
     def with_plain_members(self, attributes: dict[str, Json], consolidated: Mapping[str, Json] | None) -> GroupMetadata:
         """As with_plain_attributes, with other copies of the documents below it, too."""

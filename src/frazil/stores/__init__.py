@@ -8,12 +8,12 @@ Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 from typing import TYPE_CHECKING
 
 from frazil.base.late import late_names
-from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Sources, Version
 
 if TYPE_CHECKING:
+    from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks
     from frazil.stores.caches.caching_store import CachingStore
     from frazil.stores.memory import MemoryStore
     from frazil.stores.objects.object_store import ObjectStore
@@ -60,6 +60,7 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("ReadOnlyStore", "WrappedStore", "read_only"), "frazil.stores.wrappers"),
             "CachingStore": "frazil.stores.caches.caching_store",
             "MemoryStore": "frazil.stores.memory",
+            **dict.fromkeys(("ChunkStorage", "Located", "PlainChunks"), "frazil.stores.array_storage.chunk_storage"),
             "ObjectStore": "frazil.stores.objects.object_store",
             "ShardingStore": "frazil.stores.transformer.sharding_store",
             "ZipStore": "frazil.stores.zip.zip_store",

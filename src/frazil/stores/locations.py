@@ -84,11 +84,12 @@ def resolve(
         "bytes_in_flight": bytes_in_flight,
         "redirects": redirects,
     }
-    if isinstance(location, Store):
-        return location, below
-    if isinstance(location, StorePath):
-        return location.store, key_prefix(location.path) + below
-    if not isinstance(location, str | os.PathLike):
+    if not isinstance(location, str):
+        if isinstance(location, Store):
+            return location, below
+        if isinstance(location, StorePath):
+            return location.store, key_prefix(location.path) + below
+    if not isinstance(location, (str, os.PathLike)):
         if isinstance(node := getattr(location, "store_path", None), StorePath):  # an Array or a Group
             store = wrappers.read_only(node.store) if getattr(location, "read_only", False) else node.store
             return store, key_prefix(node.path) + below
@@ -204,8 +205,10 @@ def location_text(location: str | os.PathLike[str]) -> str:
 def _split(text: str) -> tuple[str, str]:
     """(scheme, rest) of a URL; ("", text) of other text."""
     scheme, mark, rest = text.partition("://")
+    if mark == "":
+        return "", text
     plain = scheme.replace("+", "").replace("-", "").replace(".", "")
-    if mark == "" or len(scheme) < 2 or not (plain.isascii() and plain.isalnum() and scheme[0].isalpha()):
+    if len(scheme) < 2 or not (plain.isascii() and plain.isalnum() and scheme[0].isalpha()):
         return "", text
     return scheme.lower(), rest
 

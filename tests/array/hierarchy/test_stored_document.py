@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,32 @@ def test_a_write_to_an_array_that_was_replaced_is_refused(store: Store, layout: 
     assert caught.value.hint == "open it again"
     assert contents(store) == before
     assert (frazil.open_array(store)[...] == 7).all()
+
+
+READS: dict[str, Write] = {
+    "one element": lambda array: array[0, 0],
+    "a part": lambda array: array[1:19, 1:19],
+    "points": lambda array: array.vindex[[0, 7], [0, 7]],
+    "orthogonal": lambda array: array.oindex[[0, 7], :],
+    "a block": lambda array: array.blocks[0, 0],
+    "with chunks": lambda array: array.nchunks_initialized,
+}
+
+
+@pytest.mark.parametrize("layout", ["chunks", "shards"])
+@pytest.mark.parametrize("name", list(READS))
+def test_a_read_that_finds_chunks_of_another_array(store: Store, layout: str, name: str) -> None:
+    """They are not damaged."""
+    old = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    old[...] = 1
+    copy = pickle.loads(pickle.dumps(old)) if isinstance(store, LocalStore) else old
+    frazil.create_array(store, shape=(8, 8), dtype="i4", chunks=(4, 4), codecs=["gzip"], overwrite=True)[...] = 7
+    for array in (old, copy):
+        if name == "with chunks" and layout == "chunks":
+            continue  # it decodes nothing
+        with pytest.raises(ConflictError, match="another array") as caught:
+            READS[name](array)
+        assert caught.value.hint == "open it again"
 
 
 @pytest.mark.parametrize("name", list(WRITES))
@@ -426,4 +453,16 @@ def test_a_write_that_published_between_document_and_shrink_fails_for_its_versio
     store.arm("before", "put", lambda: frazil.open_array(inner, "r+").resize((12, 20)))
     with pytest.raises(ConflictError, match="smaller now"):
         array[13, 3] = 5
+    assert (shown_by_growing(inner) == 0).all()
+
+
+@pytest.mark.parametrize("layout", ["shards", "one"])
+def test_an_append_whose_chunk_was_replaced_fails_where_the_array_is_smaller_now(layout: str) -> None:
+    inner = MemoryStore()
+    store = Acting(inner)
+    array = frazil.create_array(store, data=np.ones((13, 20), "i4"), **LAYOUTS[layout])  # type: ignore[arg-type]
+    store.arm("before", "put", lambda: frazil.open_array(inner, "r+").resize((12, 20)))
+    with pytest.raises(ConflictError, match=r"smaller now.*\(14, 20\) to \(12, 20\)"):
+        array.append(np.full((1, 20), 5))
+    assert (frazil.open_array(inner)[...] == 1).all()
     assert (shown_by_growing(inner) == 0).all()

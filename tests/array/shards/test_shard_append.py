@@ -101,6 +101,19 @@ def test_too_much_waste_is_compacted(tmp_path: Path) -> None:
     assert len(inodes) > 1
 
 
+@pytest.mark.parametrize(
+    ("location", "expected"), [("end", [868, 1136, 1404, 868]), ("start", [868, 1068, 1268, 1468, 868])]
+)
+def test_inner_chunks_that_are_replaced_count_as_waste(tmp_path: Path, location: str, expected: list[int]) -> None:
+    codec = ShardingIndexed([50], [Bytes()], index_location=location)  # type: ignore[arg-type]
+    array = frazil.create_array(tmp_path, shape=200, dtype="int32", chunks=200, codecs=[codec], shard_writes="append")
+    array[...] = 1
+    for k, nbytes in enumerate(expected):
+        if k:
+            array[:50] = k
+        assert (tmp_path / "c/0").stat().st_size == nbytes, "rewritten where more than half would be unused"
+
+
 def test_a_shard_that_becomes_empty_goes(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shard_writes="append", **LAYOUT)  # type: ignore[arg-type]
     array[0:4, 0:5] = 1

@@ -49,6 +49,19 @@ def test_the_first_go_where_there_are_too_many() -> None:
     assert memory.nbytes < 2000, "what was dropped takes no room"
 
 
+def test_an_index_in_place_of_another_takes_its_room() -> None:
+    memory = ByteCache(20_000)
+    indexes = RememberedIndexes(memory, "x", by_coordinates=False)
+    indexes.put(["a"], tables(1, 100, 0))
+    before = memory.nbytes
+    for number in range(1, 50):
+        indexes.put(["a"], tables(1, 100, number))
+        assert (memory.nbytes, found(indexes, "a")) == (before, [number])
+    indexes.put(["a"], tables(1, 10_000, 50))
+    assert not any(indexes.find(["a"]) or ()), "one that does not fit leaves no older one"
+    assert memory.nbytes < before
+
+
 @pytest.mark.parametrize("limit", [0, 100])
 def test_indexes_beyond_the_limit_are_not_cached(limit: int) -> None:
     memory = ByteCache(limit)

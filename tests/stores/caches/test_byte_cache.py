@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.concurrent_calls import in_processes, in_threads
 
+from frazil.stores.caches import byte_cache
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 
 LIMIT = 10 * ENTRY
@@ -112,6 +115,14 @@ def test_threads_share_a_byte_cache() -> None:
     in_threads(8, use)
     section.drop(range(40))
     assert (memory.nbytes, len(memory)) == (0, 0), "nothing is counted that is not there"
+
+
+def test_threads_that_come_first_share_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock and the tables are made at the first use, by one of the threads; others wait meanwhile."""
+    monkeypatch.setattr(byte_cache, "renew_after_fork", lambda _: time.sleep(0.02))
+    section = CacheSection[int](ByteCache(LIMIT), "a")
+    in_threads(3, lambda number: section.put(number, number, 1))
+    assert {*section.names()} == {0, 1, 2}
 
 
 def test_pickles_and_forks_begin_empty_and_equal_what_they_came_from() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.array.arguments import check_flag
+from frazil.base.late import LateModule
 from frazil.errors import AlreadyExistsError, InvalidInputError
+
+if TYPE_CHECKING:
+    from frazil.array.creation import zarr_arguments
+else:
+    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES: Final = ("r", "r+", "a", "w", "w-")
@@ -15,6 +21,8 @@ _DESCRIBING: Final = ("shape", "data", "attributes")  # arguments that describe 
 
 def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
     """The mode. If it is left out, the other arguments decide: "a" if they describe a new node, "r" otherwise and with read_only=True."""
+    if mode is None and not arguments:
+        return "r"
     if mode is not None and (not isinstance(mode, str) or mode not in _MODES):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     read_only = arguments.get("read_only")
@@ -29,8 +37,10 @@ def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
 
 def lost_argument(mode: Mode | None, arguments: Mapping[str, object]) -> str | None:
     """The first of data and attributes that is given without a mode: an existing node would not get it."""
+    if mode is not None or not arguments:
+        return None
     supplied = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
-    return next(supplied, None) if mode is None else None
+    return next(supplied, None)
 
 
 def describes_nothing(name: str, value: object) -> bool:
@@ -38,6 +48,27 @@ def describes_nothing(name: str, value: object) -> bool:
     return name in _DESCRIBING and (
         value is None or (name == "attributes" and isinstance(value, Mapping) and not value)
     )
+
+
+def check_group_arguments(arguments: Iterable[str]) -> None:
+    """Raises InvalidInputError for an argument that groups do not have."""
+    for name in arguments:
+        if name not in ("attributes", "entry_point", "read_only"):
+            raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
+
+
+def refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
+    """Refuses arguments of create_array where nothing is created; arguments of zarr-python without effect are allowed. Raises InvalidInputError."""
+    refused = (
+        [name for name in zarr_arguments.with_effect(arguments) if not describes_nothing(name, arguments[name])]
+        if arguments
+        else ()
+    )
+    if refused:
+        raise InvalidInputError(
+            f"{refused[0]} has no meaning with mode {mode!r}, which creates nothing",
+            hint='use mode "a" or "w-"',
+        )
 
 
 def to_read_copies(mode: Mode) -> Mode:

@@ -1,4 +1,4 @@
-"""Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; nodes.py creates nodes.
+"""Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; node_changes.py creates nodes.
 
 Stores cannot rename. So all keys are first linked or copied to their new names (copy_in with `shares`), in this order: chunks and unknown keys, documents of
 nodes below (the deepest first), and last the document of the node itself, which makes the new node exist. Then the old node is removed, its own document first.
@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import (
-    Metadata,
-    NodeLocation,
+from frazil.array.hierarchy.node_changes import (
     already_there,
     check_above,
     create_groups,
     documents_above,
     drop_copies,
     erase_node,
-    find_nodes,
-    node_exists,
     put_expect,
 )
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_nodes, node_exists
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.stores.values import Changed, pieces_of

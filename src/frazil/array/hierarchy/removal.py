@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from frazil.array.arguments import check_flag
-from frazil.array.hierarchy.nodes import (
-    NodeLocation,
-    create_groups,
-    documents_above,
-    drop_copies,
-    erase_node,
-    node_exists,
-)
+from frazil.array.hierarchy.node_changes import create_groups, documents_above, drop_copies, erase_node
+from frazil.array.hierarchy.nodes import NodeLocation, node_exists
 from frazil.errors import NotFoundError
 from frazil.metadata.model import GroupMetadata
 

@@ -48,6 +48,8 @@ def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
     """The store behind the transformers. Array side first: those of the user, then those of the document. Raises UnknownExtensionError, InvalidInputError."""
     store = location.store
     entries = metadata.storage_transformers
+    if not entries and not location.transformers:
+        return store
     listed = (metadata.document or {}).get("storage_transformers")
     before = len(listed) - len(entries) if isinstance(listed, list) else 0  # these were read as the sharding codec
     for i, entry in reversed(list(enumerate(entries))):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from frazil.array.handle import Handle
-from frazil.array.interface.indexer import Indexer
 from frazil.array.shape.extents import chunk_counts, chunk_grid_of, chunk_lengths
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from frazil.array.creation import zarr_arguments
     from frazil.array.info import ArrayInfo
     from frazil.array.interface import html, lazy_view
+    from frazil.array.interface.indexer import Indexer
     from frazil.array.io import read
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.v2 import documents as v2_documents

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.hierarchy.nodes import check_above
+from frazil.array.hierarchy.node_changes import check_above
 from frazil.array.interface.zarr_array import ZarrNode
 from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NodeKindError

@@ -207,9 +207,7 @@ def _cached_tables(
             continue
         number = numbers.setdefault(id(slot[0]), len(tables))
         if number == len(tables):
-            versions = slot[0].versions
-            assert versions is None or isinstance(versions, np.ndarray), "versions of files are columns"
-            tables.append((slot[0].tables.reshape(-1, 2), versions))
+            tables.append((slot[0].tables, slot[0].file_versions))
         slots.append((number, slot[1]))
     return tables, np.array(slots, np.int64)
 

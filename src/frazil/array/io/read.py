@@ -8,7 +8,6 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -184,7 +183,7 @@ def _empty(
         return make(shape, dtype)
     except (ValueError, MemoryError) as error:
         raise InvalidInputError(
-            f"the result of {prod(shape)} elements of {dtype} does not fit into memory",
+            f"the result, of shape {shape} and {dtype}, does not fit into memory",
             path=path,
             hint="select less, and read the array part by part",
         ) from error

@@ -12,7 +12,7 @@ requests for chunks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,6 @@ from frazil.array.io.task_costs import (
     index_bytes,
     inner_chunk_bytes,
     publish_cost,
-    shard_bytes,
     shards_per_task,
     write_chunks_cost,
     write_cost,
@@ -143,7 +142,7 @@ def _tasks(
 ) -> Iterator[Task]:
     """nbytes: of a task; other arguments as in `write`."""
     inner, sharded = prod(access.chain.inner_chunk_counts), bool(access.chain.levels)
-    most = max(nbytes, shard_bytes(access)) // inner_chunk_bytes(access)
+    most = max(nbytes // inner_chunk_bytes(access), inner)
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
     for batch in plan.batches(most):
         for part, rows in parts_of(access, plan.shape, batch, in_part):
@@ -196,30 +195,27 @@ def _run_attempt(attempt: Attempt) -> list[int]:
 
 
 def _attempt(access: Access, part: Part, rows: Columns, source: Source) -> Attempt:
-    with _confirming(access, source) as confirmed:
-        expect: Versions | None = None
-        if part.shape is not None:
-            expect = whole_versions(access, access.storage.locate(part.batch.shards[rows]), part.shape)
-        elif part.whole:
-            expect = [ANY] * len(rows)
-        if not access.chain.levels:
-            return (yield from _publish_chunks(access, part.batch, rows, expect, confirmed))
-        if expect is not None:
-            return (yield from _publish_shards(access, part.batch, rows, expect, confirmed))
-        return (yield from _change_shards(access, part.batch, rows, confirmed))
-
-
-@contextmanager
-def _confirming(access: Access, source: Source) -> Iterator[Source]:
-    """The source of one attempt: if comparing the document takes a request, it runs in parallel with the others."""
+    """If comparing the document takes a request, it runs in parallel with the others."""
     if source.confirm is None or not access.document.takes_request(access.storage.direct):
-        yield source
-        return
+        return (yield from _replaced(access, part, rows, source))
     confirmation = Confirmation(source.confirm)
     try:
-        yield source._replace(confirm=confirmation.await_answer)
+        return (yield from _replaced(access, part, rows, source._replace(confirm=confirmation.await_answer)))
     finally:
         confirmation.end()
+
+
+def _replaced(access: Access, part: Part, rows: Columns, source: Source) -> Attempt:
+    expect: Versions | None = None
+    if part.shape is not None:
+        expect = whole_versions(access, access.storage.locate(part.batch.shards[rows]), part.shape)
+    elif part.whole:
+        expect = [ANY] * len(rows)
+    if not access.chain.levels:
+        return (yield from _publish_chunks(access, part.batch, rows, expect, source))
+    if expect is not None:
+        return (yield from _publish_shards(access, part.batch, rows, expect, source))
+    return (yield from _change_shards(access, part.batch, rows, source))
 
 
 def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:

@@ -49,12 +49,15 @@ class Part(Record):
 
 def parts_of(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
     """The parts of a batch, with its rows. in_part: as in `write`."""
+    whole = batch.whole_shards() & (not in_part)
+    if not whole.any():  # as in most writes of few elements
+        yield Part(batch, False), np.arange(len(whole))
+        return
     outer = [
         extent * count
         for extent, count in zip(access.chain.inner_chunk.shape, access.chain.inner_chunk_counts, strict=True)
     ]
     filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
-    whole = batch.whole_shards() & (not in_part)
     inside = (batch.shards < filled).all(axis=1)
     yield Part(batch, True, shape), np.flatnonzero(whole & ~inside)
     yield Part(batch, True), np.flatnonzero(whole & inside)

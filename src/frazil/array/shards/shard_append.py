@@ -40,7 +40,8 @@ _WASTE: Final = 0.5  # the part of a shard's bytes that may be unused before it 
 
 
 class Shards(Record):
-    """Existing shards. coords: int64[m, d];  names: of their files;  sizes: int64[m], in bytes;  tables: int64[m, total, 2], their indexes"""
+    """Existing shards. coords: int64[m, d];  names: of their files;  sizes: int64[m], in bytes;  tables: int64[m, total, 2], copies of their indexes, which
+    become the new ones"""
 
     coords: Columns
     names: Sequence[str]
@@ -84,12 +85,10 @@ def is_worth_appending(
     if access.options.shard_writes == "in_place" or not len(tables):
         return worth
     level = access.chain.levels[0]
-    lengths = np.maximum(tables[:, :, 1], 0)
-    live = lengths.sum(axis=1)[slot]
-    exists = slot[group] >= 0
-    replaced = np.bincount(group[exists], lengths[slot[group[exists]], number[exists]], len(slot))
-    index = level.index_codecs.nbytes
-    unused = sizes - index - live + replaced + (index if level.at_end else 0)
+    lengths = np.maximum(tables[slot, :, 1], 0)  # of any table where there is none
+    replaced = np.bincount(group, lengths[group, number], len(slot))
+    old_index = 0 if level.at_end else level.index_codecs.nbytes
+    unused = sizes - old_index - lengths.sum(axis=1) + replaced
     return np.asarray(worth & (unused <= _WASTE * sizes), np.bool_)
 
 
@@ -115,7 +114,7 @@ def append_remembered(
     if len(slots) < len(coords) or columns is None:
         return None
     level = access.chain.levels[0]
-    tables = np.stack([cached.tables[row] for cached, row in slots])
+    tables = np.concatenate([cached.tables[row : row + 1] for cached, row in slots])
     sizes = columns[:, 1]
     group = chunks.shard_rows()
     number = chunks.numbers([1] * len(level.counts), level.counts, level.strides)
@@ -139,44 +138,45 @@ def change_chunks(
 
     group, number: int64[n] of each inner chunk, group ascending;  values: int64[n, 3], its bytes in `buffers`, length -1 where it is empty"""
     change = _append if access.options.shard_writes == "append" else _overwrite
-    tables, answers = change(access, shards, group, number, values, buffers)
+    answers = change(access, shards, group, number, values, buffers)
     if access.indexes is not None and access.indexes.by_coordinates:
-        names = list(map(tuple, shards.coords.tolist()))
-        access.indexes.drop(names)
-        for i in np.flatnonzero(answers.versions[:, 1] >= 0).tolist():
-            access.indexes.put([names[i]], IndexTables(tables[i : i + 1], answers.versions[i : i + 1]))
+        for i, name in enumerate(map(tuple, shards.coords.tolist())):
+            if answers.versions[i, 1] >= 0:
+                access.indexes.put([name], IndexTables(shards.tables[i : i + 1], answers.versions[i : i + 1]))
+            else:
+                access.indexes.drop([name])
     return answers.changed, answers.whole
 
 
 def _append(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
-) -> tuple[Columns, Answers]:
-    """Writes inner chunks behind the ends of shards, then the indexes. Returns the indexes, and an answer for each shard; one that becomes empty must be
-    replaced whole."""
+) -> Answers:
+    """Writes inner chunks behind the ends of shards, then the indexes; a shard that becomes empty must be replaced whole."""
     level = access.chain.levels[0]
-    lengths = np.maximum(values[:, 2], 0)
-    ends = np.cumsum(lengths)
-    first = np.searchsorted(group, np.arange(len(shards.names) + 1))
-    before = np.concatenate(([0], ends))[first]
-    at = ends - lengths - before[group] + shards.sizes[group]
     stored = values[:, 2] >= 0
-    tables = shards.tables.copy()
-    tables[group, number] = np.where(stored[:, None], np.stack((at, lengths), axis=1), -1)
-    indexes = encode_indexes(level, tables)
-    chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], at), axis=1)
+    lengths = np.maximum(values[:, 2], 0)
+    ends = offsets_of(lengths)
+    first = group.searchsorted(np.arange(len(shards.names) + 1))
+    before = ends[first]
+    chunks = np.empty((len(values), 4), np.int64)
+    chunks[:, 0] = -1 - values[:, 0]
+    chunks[:, 1:3] = values[:, 1:]
+    chunks[:, 3] = np.where(stored, ends[:-1] + (shards.sizes - before[:-1])[group], -1)
+    shards.tables[group, number] = chunks[:, 3:1:-1]
+    indexes = encode_indexes(level, shards.tables)
     rows: list[Columns] = []
-    for i, end in enumerate((shards.sizes + np.diff(before)).tolist()):
+    for i, end in enumerate((shards.sizes + before[1:] - before[:-1]).tolist()):
         shard_chunks = slice(first[i], first[i + 1])
         index = np.array([(len(buffers), i * indexes.shape[1], indexes.shape[1], end if level.at_end else 0)], np.int64)
         rows.append(np.concatenate((chunks[shard_chunks][stored[shard_chunks]], index)))
-    heads = np.full(len(rows), 0 if level.at_end else indexes.shape[1], np.int64)
-    empty = np.flatnonzero((tables[:, :, 0] < 0).all(axis=1)).tolist()
-    return tables, _changed(access, shards, rows, [*buffers, indexes.reshape(-1)], heads, empty)
+    empty = np.flatnonzero((shards.tables[:, :, 0] < 0).all(axis=1)).tolist()
+    head = 0 if level.at_end else indexes.shape[1]
+    return _changed(access, shards, rows, [*buffers, indexes.reshape(-1)], head, empty)
 
 
 def _overwrite(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
-) -> tuple[Columns, Answers]:
+) -> Answers:
     """Writes inner chunks over the old ones, as _append; a shard must be replaced whole if an inner chunk is missing or has another length, or if two share
     bytes."""
     entries = shards.tables[group, number]
@@ -186,7 +186,7 @@ def _overwrite(
     starts, longest = np.sort(shards.tables[:, :, 0], axis=1), shards.tables[:, :, 1].max(axis=1, keepdims=True)
     common = ((np.diff(starts, axis=1) < longest) & (starts[:, :-1] >= 0)).any(axis=1)
     whole = distinct(np.append(group[~fits], np.flatnonzero(common))).tolist()
-    return shards.tables, _changed(access, shards, rows, buffers, np.zeros(len(rows), np.int64), whole)
+    return _changed(access, shards, rows, buffers, 0, whole)
 
 
 def _changed(
@@ -194,10 +194,10 @@ def _changed(
     shards: Shards,
     rows: list[Columns],
     buffers: Sequence[Buffer],
-    heads: Columns,
+    head: int,
     whole: list[int],
 ) -> Answers:
-    """rows, buffers, heads: as in Changes, rows by shard;  whole: shards that must be replaced whole."""
+    """rows, buffers, head: as in Changes, rows by shard;  whole: shards that must be replaced whole."""
     store, count = getattr(access.storage, "store", None), len(rows)
     root = store.kernel_root() if isinstance(store, LocalStore) else None
     versions = np.full((count, 3), -1, np.int64)
@@ -207,9 +207,9 @@ def _changed(
     changes = Changes(
         [shards.names[i] for i in some],
         buffers,
-        np.ascontiguousarray(np.concatenate([rows[i] for i in some])),
+        np.concatenate([rows[i] for i in some]),
         offsets_of(np.array([len(rows[i]) for i in some], np.int64)),
-        np.ascontiguousarray(heads[some]),
+        np.full(len(some), head, np.int64),
         [shards.versions[i] for i in some],
     )
     answers = change_files(root, changes, journal=access.options.shard_writes == "append", sync=store.sync)

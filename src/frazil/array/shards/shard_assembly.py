@@ -71,8 +71,8 @@ def _fetched(requests: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[
     distinct = {id(objects): objects for objects, _ in requests}
     for identity, objects in distinct.items():
         parts = [i for i, (other, _) in enumerate(requests) if id(other) == identity]
-        spans = np.concatenate([requests[i][1] for i in parts])
-        if (spans[:, 1] >= 0).any():
+        if any((requests[i][1][:, 1] >= 0).any() for i in parts):
+            spans = np.concatenate([requests[i][1] for i in parts])
             fetched = blobs.add(*objects.rows(spans))
             ends = np.cumsum([len(requests[i][1]) for i in parts])[:-1]
             for i, part in zip(parts, np.split(fetched, ends), strict=True):

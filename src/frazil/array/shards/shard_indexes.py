@@ -31,10 +31,10 @@ class IndexTables(Record):
     versions: Columns | Versions | None
 
     @property
-    def kernel_tables(self) -> list[tuple[Columns, Columns | None]]:
-        """For files on a local disk: this table as the only remembered one, in the kernel's form."""
+    def file_versions(self) -> Columns | None:
+        """The versions of files on a local disk."""
         assert self.versions is None or isinstance(self.versions, np.ndarray), "versions of files are columns"
-        return [(self.tables.reshape(-1, 2), self.versions)]
+        return self.versions
 
     def version(self, row: int) -> Version | None:
         """The version in the form of a store."""
@@ -75,6 +75,9 @@ class _Kept:
         self.blocks[id(tables)] = tables, names, nbytes
         self.nbytes += nbytes
         for row, name in enumerate(names):
+            before, _ = self.slots.get(name, (tables, row))
+            if before is not tables and len(before.tables) == 1:
+                self.remove(id(before))
             self.slots[name] = tables, row
 
     def remove(self, block: int) -> None:
@@ -107,9 +110,10 @@ class RememberedIndexes:
         return found if any(found) else None
 
     def put(self, names: Sequence[Hashable], tables: IndexTables) -> None:
-        """Remembers the indexes of shards, if they fit."""
+        """Remembers the indexes of shards, if they fit, in place of those before."""
         memory = self.memory
         if tables.tables.nbytes + ENTRY * 2 + _NAME * len(names) > memory.limit:
+            self.drop(names)
             return
         tables.tables.flags.writeable = False
         remembered = self._section.get("") or _Kept()

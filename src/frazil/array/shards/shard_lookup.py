@@ -73,6 +73,8 @@ class Step(Record):
 
     def chunk_spans(self) -> Columns:
         """int64[n, 3]: the spans of the inner chunks; start < 0 where one is missing."""
+        if not len(self.shards.indexes.tables):
+            return np.full((len(self.number), 3), -1, np.int64)
         return self.shards.chunk_spans(self.shard, self.shards.indexes.entries(self.shard, self.number))
 
 

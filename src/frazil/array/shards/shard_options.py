@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from frazil.base.record import Record
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Codec
 from frazil.errors import InvalidInputError, shown
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from frazil.codecs.chain.compiled_chain import Chain
     from frazil.codecs.sharding.inner_order import Order
 
 Strategy = Literal["rewrite", "append", "in_place"]
@@ -30,12 +30,17 @@ class ShardOptions(Record):
     inherited: bool = False
 
 
+DEFAULT_OPTIONS: Final = ShardOptions()
+
+
 def checked_options(inner_order: object, shard_writes: object = "rewrite") -> ShardOptions:
     """Raises InvalidInputError for an option that does not exist."""
     if not isinstance(inner_order, str) or inner_order not in _ORDERS:
         raise InvalidInputError(f"inner_order is {shown(inner_order)}; it must be one of {', '.join(_ORDERS)}")
     if not isinstance(shard_writes, str) or shard_writes not in _STRATEGIES:
         raise InvalidInputError(f"shard_writes is {shown(shard_writes)}; it must be one of {', '.join(_STRATEGIES)}")
+    if inner_order == "written" and shard_writes == "rewrite":
+        return DEFAULT_OPTIONS
     return ShardOptions(cast("Order", inner_order), cast("Strategy", shard_writes))
 
 

@@ -6,14 +6,20 @@ sharding/whole_shard.py encodes or decodes a single shard."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
+from frazil.base.late import LateModule
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.chain.compilation import compile_shard
 from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, codec_list, integer, resolve
-from frazil.codecs.sharding.shard import index_spec
 from frazil.errors import MetadataError
+
+if TYPE_CHECKING:
+    from frazil.codecs.chain import compilation
+    from frazil.codecs.sharding import shard
+else:
+    compilation = LateModule("frazil.codecs.chain.compilation")
+    shard = LateModule("frazil.codecs.sharding.shard")
 
 
 class ShardingIndexed(Sharding):
@@ -46,7 +52,7 @@ class ShardingIndexed(Sharding):
 
     def resolved(self, spec: ChunkSpec) -> Self:
         codecs = resolve(self.codecs, spec._replace(shape=self.chunk_shape))
-        index = resolve(self.index_codecs, index_spec([1] * len(self.chunk_shape)))
+        index = resolve(self.index_codecs, shard.index_spec([1] * len(self.chunk_shape)))
         return type(self)(self.chunk_shape, codecs, index, self.index_location)
 
     def check(self, spec: ChunkSpec, path: str) -> None:
@@ -64,10 +70,10 @@ class ShardingIndexed(Sharding):
                 )
 
     def bound(self, spec: ChunkSpec) -> int:
-        return compile_shard(self, spec, self.name).bound
+        return compilation.compile_shard(self, spec, self.name).bound
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        return compile_shard(self, spec, self.name).encode(array, spec)
+        return compilation.compile_shard(self, spec, self.name).encode(array, spec)
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
-        return compile_shard(self, spec, self.name).decode(data, spec)
+        return compilation.compile_shard(self, spec, self.name).decode(data, spec)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from frazil import _kernel
 from frazil.base.late import LateModule
-from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, Stage
 from frazil.codecs.codec import (
@@ -32,10 +31,12 @@ from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
+    from frazil.codecs.array_to_array import transpose
     from frazil.codecs.chain import element_stage, python_chain, python_stage
     from frazil.codecs.chain.python_chain import PythonChain, Serializer
     from frazil.codecs.sharding import whole_shard
 else:
+    transpose = LateModule("frazil.codecs.array_to_array.transpose")
     element_stage = LateModule("frazil.codecs.chain.element_stage")
     python_chain = LateModule("frazil.codecs.chain.python_chain")
     python_stage = LateModule("frazil.codecs.chain.python_stage")
@@ -91,9 +92,9 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
     """`spec` has the dimensions of the array. order: for each dimension of the chain's input its dimension in the array."""
     before, (serializer, serializer_path), after = split(codecs, path)
     shard_spec = spec._replace(shape=tuple(spec.shape[d] for d in order))
-    if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
+    if isinstance(serializer, Sharding) and all(type(codec) is transpose.Transpose for codec, _ in before):
         for codec, codec_path in before:
-            assert isinstance(codec, Transpose)
+            assert isinstance(codec, transpose.Transpose)
             shard_spec = encoded_spec(codec, shard_spec, codec_path)
             order = tuple(order[d] for d in codec.order)
         level = _level(serializer, shard_spec, order, [codec for codec, _ in after], serializer_path)
@@ -269,7 +270,7 @@ def _inner_chunk(
     needed = [first for first, _ in before]
     while type(codec) is Bytes and needed and needed[-1].keeps_order:  # the bytes are the same without it
         needed.pop()
-    transpositions = [first for first in needed if type(first) is Transpose]
+    transpositions = [first for first in needed if type(first) is transpose.Transpose]
     stage: Stage | None = None
     if (type(codec) is Bytes or codec._vlen) and len(native) == len(after) and len(transpositions) == len(needed):
         for transposition in transpositions:

@@ -144,9 +144,12 @@ def encode_chunks(
 
 def segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:
     """Where each chunk is in the segments of an encoding: int64[n, 3], segment k being buffer k."""
-    bounds = np.asarray(table, np.int64)
-    segment = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    ends = offsets_of(np.maximum(lengths, 0))
+    starts = offsets_of(np.maximum(lengths, 0))[:-1]
     rows = np.empty((len(lengths), 3), np.int64)
-    rows[:, 0], rows[:, 1], rows[:, 2] = -1 - segment, ends[:-1] - ends[bounds[:-1]][segment], lengths
+    rows[:, 0], rows[:, 1], rows[:, 2] = -1, starts, lengths
+    if len(table) > 2:  # several segments
+        bounds = np.array(table, np.int64)
+        segment = np.repeat(np.arange(len(table) - 1), bounds[1:] - bounds[:-1])
+        rows[:, 0] -= segment
+        rows[:, 1] -= starts[bounds[:-1]][segment]
     return rows

@@ -171,6 +171,8 @@ class StackedIndex(Record):
 
     def others(self, shard: Columns, number: Columns) -> tuple[Columns, Columns]:
         """Shard and number of each stored inner chunk that is not one of the given, by shard."""
+        if not len(self.tables):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         existing = np.flatnonzero(self.slot >= 0)
         stored = (self.tables[:, :, 0] >= 0)[self.slot[existing]]
         row = np.where(self.slot >= 0, np.cumsum(self.slot >= 0) - 1, -1)[shard]

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from frazil.base.record import Record
 from frazil.errors import UnknownExtensionError
-from frazil.metadata.extensions import Extension
+from frazil.metadata.extensions import Extension, look_up
 from frazil.metadata.json_text import Json, found
 from frazil.metadata.model import ArrayMetadata
 
@@ -51,10 +51,6 @@ class DraftExtensions(Record):
     def array_extension(self, uri: str) -> ArrayExtension | None:
         """None if it is not registered. The document decides whether that is an error."""
         return look_up(self.array_extensions, uri)
-
-
-def look_up(pairs: Sequence[tuple[str, T]], uri: str) -> T | None:
-    return next((value for name, value in pairs if name == uri), None)
 
 
 def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, kind: str, method: str) -> T:

@@ -92,7 +92,8 @@ def emit_float(data: bytes) -> Json:
     if magnitude > infinity_bits(size):
         return f"0x{bits:0{2 * size}x}"
     number = float(struct.unpack(_CODES[size], data)[0])
-    if size < 8:  # fewer digits are enough, but they must also work for a reader that converts through float64
+    if size < 8 and not (number.is_integer() and abs(number) < 1 << _PRECISION[size]):
+        # fewer digits are enough, but they must also work for a reader that converts through float64
         short = float(np.format_float_scientific(np.frombuffer(data, f"f{size}")[0], unique=True))
         if struct.pack(_CODES[size], short) == data and float_bits(short, size) == bits:
             return short

@@ -51,7 +51,7 @@ def parsed_before(text: bytes, extensions: MetadataExtensions) -> ArrayMetadata 
     if cached is None:
         return None
     node = cached.with_plain_attributes(copied(dict(cached.attributes)))
-    assert isinstance(node, ArrayMetadata | GroupMetadata)
+    assert isinstance(node, (ArrayMetadata, GroupMetadata))
     return node
 
 

@@ -17,14 +17,8 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array, with_limit
 from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import (
-    NodeLocation,
-    already_there,
-    check_above,
-    create_groups,
-    drop_copies,
-    find_nodes,
-)
+from frazil.array.hierarchy.node_changes import already_there, check_above, create_groups, drop_copies
+from frazil.array.hierarchy.nodes import NodeLocation, find_nodes
 from frazil.array.hierarchy.root import for_creation
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError

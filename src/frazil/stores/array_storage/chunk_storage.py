@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol, Unpack
 import numpy as np
 
 from frazil import _kernel
+from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.stores.keys.names import check_prefix
-from frazil.stores.port import FetchOptions, KernelRoot
 from frazil.stores.store import Store
-from frazil.stores.transfer.merged_spans import merge_spans
 from frazil.stores.values import (
     ANY,
     NO_SPANS,
@@ -36,7 +35,11 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.stores.port import FetchOptions, KernelRoot
+    from frazil.stores.transfer import merged_spans
     from frazil.stores.values import SourceBuffer
+else:
+    merged_spans = LateModule("frazil.stores.transfer.merged_spans")
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may be missing
@@ -408,7 +411,7 @@ def missing_object(key: str) -> StoreError:
 
 def fetch_spans(store: Store, names: Sequence[str], spans: Columns, **options: Unpack[FetchOptions]) -> Fetched:
     """Store.fetch; if each span needs a request, spans that are near each other are merged."""
-    merged = None if len(spans) < 2 or store.direct else merge_spans(spans)
+    merged = None if len(spans) < 2 or store.direct else merged_spans.merge_spans(spans)
     if merged is None:
         return store.fetch(names, spans, **options)
     fetched = store.fetch(names, merged.spans, **options)

@@ -11,12 +11,13 @@ from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeVar
 
-from frazil.base.weak_references import renew_after_fork
+from frazil.base.weak_references import ForkSafeLock, renew_after_fork
 
 T = TypeVar("T")
 
 ENTRY: Final = 512  # bytes of overhead for each thing that is remembered: its name, and places in tables
 _INDEXES, _CHUNKS = 0, 1
+_making: Final = ForkSafeLock()
 
 
 class ByteCache:
@@ -31,8 +32,17 @@ class ByteCache:
     def __init__(self, limit: int, entry: int = ENTRY) -> None:
         self.limit: Final = limit
         self.entry: Final = entry
-        self.after_fork()
-        renew_after_fork(self)
+
+    def __getattr__(self, name: str) -> object:
+        """Makes the lock and the tables when one of them is first needed: most locations that are opened remember nothing."""
+        if name in ("_lock", "_entries", "_bytes"):
+            with _making.lock:
+                try:
+                    return object.__getattribute__(self, name)  # another thread has made it
+                except AttributeError:
+                    renew_after_fork(self)
+                    self.after_fork()
+        return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         return f"ByteCache({self.limit})"
@@ -67,12 +77,12 @@ class ByteCache:
 
     def after_fork(self) -> None:
         """Forgets everything in the child, as another thread of the parent may have been interrupted half-way."""
-        self._lock = RLock()
+        self._bytes = [0, 0]
         self._entries: tuple[OrderedDict[tuple[Hashable, Hashable], tuple[object, int]], ...] = (
             OrderedDict(),
             OrderedDict(),
         )
-        self._bytes = [0, 0]
+        self._lock = RLock()  # last: what lacks it is made again, if an interrupt came in between
 
     def _put(self, kind: int, key: tuple[Hashable, Hashable], value: object, nbytes: int) -> None:
         weight = nbytes + self.entry

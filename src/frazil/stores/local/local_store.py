@@ -97,7 +97,7 @@ class LocalStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
     ) -> None:
-        named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+        named = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
         if not named or not isinstance(named, str) or "\0" in named:
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
@@ -425,10 +425,11 @@ class LocalStore(Store):
 
     def _current_root(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
-        root = self._open()
-        if root is None or not root.is_removed():
-            return root
-        self._root = None
+        root = self._root
+        if root is not None:
+            if not root.is_removed():
+                return root
+            self._root = None
         return self._open()
 
     def _root_created(self) -> RootFolder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator
@@ -104,6 +105,24 @@ def test_closing_while_another_thread_reads(
     thread.join(30)
     assert "ended its process" in str(errors[0])
     assert idle == []
+    reader.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_fork_while_another_thread_reads(tmp_path: Path, opened: ExitStack) -> None:
+    reader, box = boxes(write(tmp_path / "a.h5", np.arange(20.0)), opened)
+    with reader._lock.lock:  # as that thread does
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(60)
+                code = int(reader.read(box).tolist() != list(range(10)))
+                scan_process._end_all()
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    assert reader.read(box).tolist() == list(range(10))
     reader.close()
 
 

@@ -15,14 +15,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Pipe
-from threading import Lock
 from time import monotonic
 from typing import BinaryIO, Final, TypeAlias
 
 import numpy as np
 
 from frazil.base.arrays import Values
-from frazil.base.weak_references import renew_after_fork
+from frazil.base.weak_references import ForkSafeLock, renew_after_fork
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.hdf5.types import load_h5py
@@ -78,11 +77,11 @@ class BoxReader:
     def __init__(self, kind: str, file: BinaryIO, name: str, time_limit: float) -> None:
         self._kind, self._file, self._name, self._time_limit = kind, file, name, time_limit
         self._process: _Process | None = None
-        self._lock: Final = Lock()
+        self._lock: Final = ForkSafeLock()
 
     def read(self, box: Box) -> Values:
         """The elements of a box. Raises ChunkDecodeError, and FormatError as scan_in_process."""
-        with self._lock:
+        with self._lock.lock:
             if self._process is None or self._process.owner != os.getpid():
                 self._process = _take_process()
             place = _path_of(self._file, self._name), state_of(self._file).size
@@ -104,7 +103,8 @@ class BoxReader:
         process = self._process
         if process is None or process.owner != os.getpid():
             return
-        if not self._lock.acquire(blocking=False):
+        lock = self._lock.lock
+        if not lock.acquire(blocking=False):
             process.kill()
             return
         try:
@@ -112,7 +112,7 @@ class BoxReader:
             with suppress(FormatError):
                 _finish_task(process, None, (messages.CLOSE, self._kind, self._name, _CLOSE_SECONDS))
         finally:
-            self._lock.release()
+            lock.release()
 
 
 # what is to be done, the kind of the file, its name in messages, seconds; and more, for the other process
