@@ -41,10 +41,6 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
                 leaves.add(instructions[at].offset)
         if one.opname == "POP_EXCEPT":  # an exception would stay the one that is handled
             leaves.add(one.offset)
-        if (
-            one.opname == "NOP"
-        ):  # of a `try` at the start of a `with` block, which does not cover it; no signal is handled there
-            leaves.add(one.offset)
         # where a comprehension goes on, Python 3.13 and 3.12 lose an exception of the tracer
         if one.opname == "JUMP_BACKWARD" or (one.opname == "FOR_ITER" and instructions[at - 1].opname == "SWAP"):
             leaves.add(one.offset)

@@ -118,7 +118,7 @@ def test_threads_share_a_byte_cache() -> None:
 
 
 def test_threads_that_come_first_share_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock and the tables are made at the first use, by one of the threads; others wait meanwhile."""
+    """The lock and the tables are made at the first use; if several threads make them, the first ones are used."""
     monkeypatch.setattr(byte_cache, "renew_after_fork", lambda _: time.sleep(0.02))
     section = CacheSection[int](ByteCache(LIMIT), "a")
     in_threads(3, lambda number: section.put(number, number, 1))

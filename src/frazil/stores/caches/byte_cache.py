@@ -9,15 +9,20 @@ from _thread import RLock  # threading's, without the module
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from frazil.base.weak_references import ForkSafeLock, renew_after_fork
+from frazil.base.weak_references import renew_after_fork
 
 T = TypeVar("T")
 
 ENTRY: Final = 512  # bytes of overhead for each thing that is remembered: its name, and places in tables
 _INDEXES, _CHUNKS = 0, 1
-_making: Final = ForkSafeLock()
+_Entries: TypeAlias = "OrderedDict[tuple[Hashable, Hashable], tuple[object, int]]"
+_Memory: TypeAlias = "tuple[RLock, tuple[_Entries, _Entries], list[int]]"  # for each kind its entries and their bytes
+
+
+def _new_memory() -> _Memory:
+    return RLock(), (OrderedDict(), OrderedDict()), [0, 0]
 
 
 class ByteCache:
@@ -27,21 +32,20 @@ class ByteCache:
     much data must not remove indexes. Safe to use from many threads. A fork and a pickle start empty. Equal to any other one of this limit: the remembered
     things are no part of the identity of a location."""
 
-    __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "entry", "limit")
+    __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "_made", "entry", "limit")
 
     def __init__(self, limit: int, entry: int = ENTRY) -> None:
         self.limit: Final = limit
         self.entry: Final = entry
+        self._made: list[_Memory] = []
 
     def __getattr__(self, name: str) -> object:
-        """Makes the lock and the tables when one of them is first needed: most locations that are opened remember nothing."""
+        """Makes the lock and the tables when one of them is first needed: most locations that are opened remember nothing. If several threads do, the first
+        ones are used."""
         if name in ("_lock", "_entries", "_bytes"):
-            with _making.lock:
-                try:
-                    return object.__getattribute__(self, name)  # another thread has made it
-                except AttributeError:
-                    renew_after_fork(self)
-                    self.after_fork()
+            self._made.append(_new_memory())
+            renew_after_fork(self)
+            self._lock, self._entries, self._bytes = self._made[0]
         return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
@@ -77,12 +81,8 @@ class ByteCache:
 
     def after_fork(self) -> None:
         """Forgets everything in the child, as another thread of the parent may have been interrupted half-way."""
-        self._bytes = [0, 0]
-        self._entries: tuple[OrderedDict[tuple[Hashable, Hashable], tuple[object, int]], ...] = (
-            OrderedDict(),
-            OrderedDict(),
-        )
-        self._lock = RLock()  # last: what lacks it is made again, if an interrupt came in between
+        self._made = [_new_memory()]
+        self._lock, self._entries, self._bytes = self._made[0]
 
     def _put(self, kind: int, key: tuple[Hashable, Hashable], value: object, nbytes: int) -> None:
         weight = nbytes + self.entry
