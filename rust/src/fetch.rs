@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::columns::wrong;
 use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
@@ -163,8 +164,8 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
     let Some(expect) = expect else { return Ok(None) };
     let mut expected = Vec::new();
     for version in expect.try_iter()? {
-        let version: Option<Vec<u8>> = version?.extract()?;
-        let parsed = version.map(|bytes| Version::parse(&bytes).ok_or_else(|| wrong("expect: a version is 24 bytes")));
+        let version: Option<Bound<'_, PyBytes>> = version?.extract()?;
+        let parsed = version.map(|bytes| Version::parse(bytes.as_bytes()).ok_or_else(|| wrong("expect: a version is 24 bytes")));
         expected.push(parsed.transpose()?);
     }
     if expected.len() != files.map_or(0, Files::len) {

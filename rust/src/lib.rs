@@ -24,6 +24,7 @@ mod threads;
 #[pymodule]
 mod _kernel {
     use pyo3::prelude::*;
+    use pyo3::types::{PyIterator, PyList, PyMapping, PySequence};
 
     use crate::chunks::shard_batch::ShardStatus;
     use crate::failures::{Code, MISSING};
@@ -60,7 +61,8 @@ mod _kernel {
     };
 
     #[pymodule_init]
-    fn add_constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn set_up(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        import_for_pyo3(module.py())?;
         for (name, value) in [
             ("MISSING", MISSING),
             ("FAILED_STALE", Code::Stale as i64),
@@ -80,6 +82,15 @@ mod _kernel {
         ] {
             module.add(name, value)?;
         }
+        Ok(())
+    }
+
+    /// pyo3 imports these when it first needs them. If another thread forks the process meanwhile, the child waits for them for ever.
+    fn import_for_pyo3(py: Python<'_>) -> PyResult<()> {
+        PyList::empty(py).try_iter()?.size_hint();
+        py.get_type::<PyIterator>();
+        py.get_type::<PyMapping>();
+        py.get_type::<PySequence>();
         Ok(())
     }
 }

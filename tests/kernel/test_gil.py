@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -80,3 +81,24 @@ def test_calls_with_many_items_release_the_gil() -> None:
 def test_brief_calls_keep_the_gil() -> None:
     """Handing it over would take longer than the call."""
     assert not _releases(_encode(_native(Gzip(level=1)), [_SMOOTH[:64]]), 1000)
+
+
+WITHOUT_IMPORTS = """
+import collections.abc, operator
+import numpy as np
+from frazil import _kernel
+del collections.abc.Sequence, collections.abc.Iterator, collections.abc.Mapping, operator.length_hint
+program = _kernel.program((4,), 2, (0,), (), (("zstd", 1, False),), b"\\0\\0")
+_kernel.shard_index((3,), (1,), True, 48, False, 0)
+lengths, one, runs = np.empty(1, np.int64), np.array([0, 1]), np.array([(0, 4, 1, 0)])
+elements = np.array([[0]]), np.array([(0, 1)]), runs
+segments, _, _ = _kernel.encode_chunks(program, np.arange(4, dtype="u2"), elements, None, one, False, 1, lengths)
+out = np.empty(4, np.uint16)
+print(_kernel.decode_chunks(program, None, segments, np.array([(-1, 0, lengths[0])]), None, elements, out, 1), out.tolist())
+"""
+
+
+def test_calls_import_nothing() -> None:
+    """The child of a fork would wait for ever for what another thread of its parent was importing."""
+    run = subprocess.run([sys.executable, "-c", WITHOUT_IMPORTS], check=True, capture_output=True, text=True)
+    assert (run.stdout.split(), run.stderr) == (["[]", "[0,", "1,", "2,", "3]"], "")

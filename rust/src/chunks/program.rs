@@ -93,7 +93,7 @@ pub fn program(
     order: Vec<i64>,
     swaps: Vec<(i64, i64, i64)>,
     codecs: &Bound<'_, PyAny>,
-    fill: Vec<u8>,
+    fill: &[u8],
 ) -> PyResult<Program> {
     let shape = naturals("shape", &shape)?;
     let order = naturals("order", &order)?;
@@ -134,7 +134,7 @@ pub fn program(
         size,
         item,
         chain,
-        fill,
+        fill: fill.to_vec(),
         stored_fill,
     })
 }

@@ -230,9 +230,8 @@ def create_group(
         explicit_groups=explicit_groups,
         replaces=replaces,
     )
-    return groups.Group(
-        group._location, group.metadata
-    )  # in a session, the planned one is of the node that was replaced
+    # in a session, the planned one is of the node that was replaced
+    return groups.Group(group._location, group.metadata)
 
 
 def planned_group(

@@ -49,13 +49,14 @@ if TYPE_CHECKING:
     from frazil.array.io import chunk_count, read, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
-    from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
+    from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, points
     from frazil.indexing import selection as selections
 
     Selection = BoxSelection | PointSelection
     Normalise = Callable[[object, tuple[int, ...]], Selection]
 else:
     indexer = LateModule("frazil.array.interface.indexer")
+    points = LateModule("frazil.indexing.points")
     selections = LateModule("frazil.indexing.selection")
     node_changes = LateModule("frazil.array.hierarchy.node_changes")
     _shard_writer = LateModule("frazil.array.io.shard_writer")
@@ -99,7 +100,7 @@ class Array(ZarrArray):
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._set_metadata(metadata)
-        load(read, indexer) if location.read_only else load(read, indexer, write, node_changes)
+        load(read, indexer, points, *(() if location.read_only else (write, node_changes)))
 
     @property
     def _access(self) -> Access:
@@ -342,11 +343,11 @@ class Array(ZarrArray):
     def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
         error.__traceback__ = None
-        if isinstance(error, DataError):
-            self._access.document.confirm()  # if the chunks belong to another array, this raises that error instead
         error.path = error.path or self.path or "/"
         if error.chunk is None and error.key is not None:
             error.chunk = self._access.storage.coordinates(error.key, self.ndim)
+        if isinstance(error, DataError):
+            self._access.document.refuse_other_array()
 
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
         return indexer.as_values(value, self.dtype, self.path or "/", scalar=shape == ())

@@ -387,7 +387,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
                 repository_locations.check_no_repository(location.store, prefix)
 
     def _changed_below(self) -> None:
-        """Forgets consolidated metadata, which is stale and has also been dropped from the document (nodes.py)."""
+        """Forgets consolidated metadata, which is stale and has also been dropped from the document (node_changes.py)."""
         if self._metadata.consolidated is not None:
             self._metadata = self._metadata.without_consolidated()
 

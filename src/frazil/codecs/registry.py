@@ -69,7 +69,7 @@ class Registry(Value, excluded=("compiled",)):
         self._codecs = tuple(codecs)
         self.metadata = metadata
         self.storage_transformers = tuple(storage_transformers)
-        self._draft = draft
+        self._draft = draft if draft is not None and any(draft) else None
         self.hierarchy_extensions = tuple(hierarchy_extensions)
         self.compiled = ResultCache()
 

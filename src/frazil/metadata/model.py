@@ -46,7 +46,7 @@ class NodeMetadata(Value):
         return self.attributes
 
     def members(self) -> dict[str, Json]:
-        """The members of the document, attributes included; not copied."""
+        """The members of the document, attributes included; not copied, so they are to be read and not changed."""
         return {"node_type": self.node_type, "attributes": cast("Json", self.user_attributes)}
 
     def to_dict(self) -> dict[str, Json]:

@@ -12,7 +12,7 @@ import pytest
 from tests.pairs import pairs
 
 import frazil
-from frazil.errors import ConflictError, FrazilError, NotFoundError, StoreError
+from frazil.errors import ChunkDecodeError, ConflictError, FrazilError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.stores.values import Capabilities
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowStore
@@ -90,6 +90,32 @@ def test_a_read_that_finds_chunks_of_another_array(store: Store, layout: str, na
         with pytest.raises(ConflictError, match="another array") as caught:
             READS[name](array)
         assert caught.value.hint == "open it again"
+
+
+def remove(store: Store) -> None:
+    store.erase("zarr.json")
+
+
+def damage(store: Store) -> None:
+    store.set("zarr.json", b"{")
+
+
+@pytest.mark.parametrize("change", [remove, damage, None])
+def test_damaged_chunks_are_reported_whatever_is_wrong_with_the_document(
+    change: Callable[[Store], None] | None, tmp_path: Path
+) -> None:
+    inner = LocalStore(tmp_path)
+    frazil.create_array(inner, data=np.arange(8), chunks=(4,), codecs=["zstd"])
+    inner.set("c/0", b"damaged")
+    store = FaultyStore(inner, FaultPlan())
+    array = frazil.open_array(store)
+    if change is not None:
+        change(inner)
+    else:
+        store.plan = FaultPlan([Fault("fetch", store.calls["fetch"] + 2)])
+    with pytest.raises(ChunkDecodeError) as caught:
+        array[:2]
+    assert (caught.value.path, caught.value.key, caught.value.chunk) == ("/", "c/0", (0,))
 
 
 @pytest.mark.parametrize("name", list(WRITES))

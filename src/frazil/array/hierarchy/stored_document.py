@@ -1,8 +1,8 @@
-"""Compares the stored document of an open array with the one that the handle was opened from, for each write.
+"""Compares the stored document of an open array with the one that the handle was opened from: for each write, and where chunks seem to be damaged.
 
 A handle keeps the layout of its chunks. Other processes may change lengths and attributes; the handle tolerates both. If they replaced the array, chunks of the
 old layout would make the new array unreadable. If they made it smaller, chunks beyond the end would become visible when it grows again
-(docs/design/024-handles.md). Nodes in repositories have a storage that checks this itself. nodes.py reads and changes documents."""
+(docs/design/024-handles.md). Nodes in repositories have a storage that checks this itself. nodes.py reads documents, node_changes.py changes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil import _kernel
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.base.late import LateModule
 from frazil.base.record import Record
-from frazil.errors import ConflictError, NotFoundError
+from frazil.errors import ConflictError, FrazilError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.transfer.content import read_values
 from frazil.stores.values import WHOLE, Version
@@ -129,6 +129,16 @@ class StoredDocument:
             stored = self._shape_now() if self._there else None
         if stored is not None and shape is not None and stored != shape and ends is not None:
             self._check_inside(stored, shape, ends())
+
+    def refuse_other_array(self) -> None:
+        """Raises ConflictError where another array has taken the location, whose chunks are not damaged. Other errors are not raised, as the caller has one."""
+        if self._location.copies is None:  # these may be of documents that are not stored
+            try:
+                self.confirm()
+            except ConflictError:
+                raise
+            except FrazilError:
+                pass
 
     def confirm_for(self, selection: BoxSelection | PointSelection) -> Callable[[], None]:
         """`confirm` with the arguments for a selection."""

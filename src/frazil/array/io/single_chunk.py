@@ -42,7 +42,6 @@ _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is writt
 _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
-_NO_ENTRIES: Columns = np.zeros((0, 2), np.int64)
 # `index` and `entries` of decode_chunks for one chunk, by the number of dimensions: each axis has one run, in the order of the axes.
 _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
 _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
