@@ -109,8 +109,8 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        while self._threads:
-            self._threads.pop().join()
+        for thread in self._threads:  # the first one starts the others
+            thread.join()
 
     # --- connections ------------------------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class RegularAxis:
 
     def entries(self, low: int, high: int) -> AxisEntries:
         """Entries low to high (exclusive)."""
-        if self._dense and high - low <= _FEW:
+        if self._dense and 0 < high - low <= _FEW:
             return self._few(low, high)
         runs = np.empty((high - low, 4), np.int64)
         if self._dense:
