@@ -1,5 +1,5 @@
-"""The public class Group: a mapping from names and paths to arrays and groups. nodes.py reads documents, node_changes.py
-writes them, tree.py prints hierarchies."""
+"""The public class Group: a mapping from names and paths to arrays and groups. nodes.py reads documents, node_changes.py writes them,
+tree.py prints hierarchies."""
 
 from __future__ import annotations
 

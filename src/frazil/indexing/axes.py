@@ -17,8 +17,7 @@ from frazil.indexing.selection import AxisSelection
 # coordinates of shards along one axis, ascending; a range of any length costs nothing
 Shards: TypeAlias = "range | Columns"
 
-
-_FEW: Final = 4
+_FEW: Final = 4  # entries: up to as many, Python integers are faster than columns
 
 
 class AxisEntries(Record):
