@@ -117,6 +117,21 @@ def test_modes_that_are_left_out(tmp_path: Path) -> None:
         frazil.open_group(tmp_path / "g.zarr", nonsense=1)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "a", None])
+def test_an_existing_array_has_no_other_store_of_chunks(mode: Any) -> None:
+    """They were ignored: an array whose chunks are elsewhere was read as its fill value."""
+    held: dict[str, bytes] = {}
+    frazil.create_array(held, data=np.arange(4))
+    for open_it in (frazil.open, frazil.open_array, frazil.open_group):
+        for name in ("chunk_store", "meta_array"):
+            with pytest.raises(InvalidInputError, match=name):
+                open_it(held, mode=mode, **{name: {}})  # type: ignore[arg-type]
+    for open_it in (frazil.open, frazil.open_array):
+        array = open_it(held, mode=mode, chunk_store=None, synchronizer=object(), cache_metadata=False)
+        assert isinstance(array, frazil.Array)
+        assert array[3] == 3
+
+
 def test_consolidated_metadata_that_is_required() -> None:
     held: dict[str, bytes] = {}
     group = frazil.group(held, synchronizer=None, cache_attrs=True)
@@ -128,8 +143,6 @@ def test_consolidated_metadata_that_is_required() -> None:
     frazil.consolidate_metadata(store=held, path=None)
     assert frazil.open_group(held, use_consolidated=True)["x"][0] == 0
     assert frazil.open_consolidated(store=held)["x"][0] == 0
-    with pytest.raises(InvalidInputError, match="chunk_store"):
-        frazil.open_group(held, chunk_store={})  # type: ignore[typeddict-item]
 
 
 def test_hierarchies_trees_and_likenesses(tmp_path: Path) -> None:

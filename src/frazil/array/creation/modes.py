@@ -51,9 +51,9 @@ def describes_nothing(name: str, value: object) -> bool:
 
 
 def check_group_arguments(arguments: Iterable[str]) -> None:
-    """Raises InvalidInputError for an argument that groups do not have."""
+    """Raises InvalidInputError for an argument that groups do not have; those of zarr-python without effect are allowed."""
     for name in arguments:
-        if name not in ("attributes", "entry_point", "read_only"):
+        if name not in ("attributes", "entry_point", *zarr_arguments.NO_EFFECT, *zarr_arguments.NOTHING):
             raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
 
 

@@ -29,7 +29,7 @@ _ALLOWED: Final = {
 _SPEED: Final = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 _RENAMED: Final = ("compressor", "object_codec", "dimension_separator", "chunk_shape")
 NO_EFFECT: Final = ("cache_attrs", "cache_metadata", "read_only", "synchronizer")
-_NOTHING: Final = ("chunk_store", "meta_array")  # for which only None is accepted
+NOTHING: Final = ("chunk_store", "meta_array")  # for which only None is accepted
 _OBJECTS: Final = {"vlen-utf8": "string", "vlen-bytes": "variable_length_bytes"}  # data types, by the codec of objects
 
 
@@ -105,7 +105,7 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
         raise InvalidInputError(
             "read_only is True, but a new array is writable", hint='open it again after that, with mode "r"'
         )
-    for name in (*NO_EFFECT, *_NOTHING):
+    for name in (*NO_EFFECT, *NOTHING):
         converted.pop(name, None)
     dtype, chunks, keys = arguments.dtype, arguments.chunks, arguments.chunk_key_encoding
     old = {name: converted.pop(name, None) for name in _RENAMED if name in converted}
@@ -127,7 +127,7 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
 
 def check_nothing(arguments: Mapping[str, object]) -> None:
     """Raises InvalidInputError for arguments of zarr-python without an equivalent here."""
-    for name in _NOTHING:
+    for name in NOTHING:
         if arguments.get(name) is not None:
             raise InvalidInputError(
                 f"{name} is not supported here",
@@ -137,7 +137,7 @@ def check_nothing(arguments: Mapping[str, object]) -> None:
 
 def with_effect(arguments: Mapping[str, object]) -> list[str]:
     """The names without those that have no effect on an existing array."""
-    return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *_NOTHING, "config")]
+    return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *NOTHING, "config")]
 
 
 def group_format(zarr_format: int | str | None, arguments: GroupArguments) -> int | str | None:
@@ -148,12 +148,13 @@ def group_format(zarr_format: int | str | None, arguments: GroupArguments) -> in
                 f"{name} is not an argument of a group",
                 hint=f"known names: {', '.join(GroupArguments.__annotations__)}",
             )
-    check_nothing(arguments)
     return format_of(zarr_format, {**arguments})
 
 
 def format_of(zarr_format: int | str | None, arguments: dict[str, object] | CreateArguments) -> int | str | None:
-    """zarr_format, which may also be given as zarr_version; that is removed from the other arguments. Raises InvalidInputError where both differ."""
+    """zarr_format, which may also be given as zarr_version; that is removed from the other arguments. Raises InvalidInputError where both differ, and as
+    check_nothing."""
+    check_nothing(arguments)
     version = arguments.pop("zarr_version", None)
     if version is not None and zarr_format not in (None, version):
         raise InvalidInputError(f"zarr_format is {zarr_format!r}, but zarr_version, its older name, is {version!r}")
