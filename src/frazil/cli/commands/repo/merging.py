@@ -64,7 +64,7 @@ COMMANDS = (
         "repo merge",
         "makes the changes of one branch in another",
         "Makes the changes that REF has and the branch has not, in one commit, and prints the branch and its snapshot. If the branch has "
-        f"no commits of its own since both parted, and there is no -m, it moves to REF. {_ANOTHER} No chunk is copied.",
+        f"no commits of its own since both parted, and there is no -m, it moves to REF. {_ANOTHER} Chunks are copied only where both sides appended rows.",
         (
             ("frazil repo merge sea.repo dev", "what was tried on dev, into main"),
             ("frazil repo merge sea.repo main --into dev", "what is new in main, into dev"),

@@ -86,7 +86,7 @@ def _add_layout(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--shards", metavar="N,N,...", type=named_shards, default="auto",
-        help="shards, as for --chunks, or none (default: auto, 32 to 64 MiB)",
+        help="shards, as for --chunks (but not same), or none (default: auto, 32 to 64 MiB)",
     )  # fmt: skip
     parser.add_argument(
         "--codecs", metavar="NAMES", type=codecs, default="auto",
