@@ -172,8 +172,8 @@ class Session:
                      "ours", "theirs" or a function of a Conflict decide. If no change remains, the result is the id of the tip
         allow_empty  commits even if nothing was changed
         packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that returns int64[n]: the order in which the
-                       chunks will be
-                     read, and in which they are packed; None: row by row. Chunks written before the commit (64 MiB at a time) are always packed row by row
+                       chunks will be read, and in which they are packed; None: row by row. Chunks written before the commit (when they exceed half of
+                       bytes_in_flight, or 64 MiB) are always packed row by row
         durable      False: returns before the commit is on the disk. Repository.sync, or the next durable commit of the same Repository object, flushes it. A
                      power failure before that may lose the commit, or leave the branch pointing to an incomplete snapshot. No effect in buckets, and in a
                      repository that is not durable
