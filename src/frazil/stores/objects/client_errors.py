@@ -82,7 +82,9 @@ _HINT_OF: Final = {400: "400", 404: "nonsense", _TOO_MANY: "429", _NOT_IMPLEMENT
 
 
 def meaning_of(error: Exception) -> Meaning:
-    """What an error of the client means for its one request."""
+    """What an error of the client means for its one request. Errors of ours, and a lack of memory, are none of the server's: "failed"."""
+    if isinstance(error, FrazilError | MemoryError):
+        return "failed"
     text, kind = str(error), type(error).__name__
     if any(name in text for name in _NO_BUCKET):
         return "failed"
@@ -130,8 +132,12 @@ def is_too_busy(error: Exception) -> bool:
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
-def failure(error: Exception, message: str, key: str, url: str) -> StoreError:
-    """The final error of a request. message: such as "could not be read"; url: of the store, without secrets."""
+def failure(error: Exception, message: str, key: str, url: str) -> Exception:
+    """The final error of a request, a StoreError; one that is none of the server's (meaning_of) stays as it is.
+
+    message: such as "could not be read"; url: of the store, without secrets."""
+    if isinstance(error, FrazilError | MemoryError):
+        return error
     text, kind = str(error), type(error).__name__
     status, code = _status(text), _CODE.search(text) or _FAILED_KEY.search(text)
     answer = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")

@@ -26,6 +26,7 @@ from frazil.stores.values import PAGE, Page
 if TYPE_CHECKING:
     import asyncio
 
+    import obstore
     from obstore import ListResult, ObjectMeta
 
     from frazil.stores.objects.clients import Clients
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Row = tuple[str, ObjectMeta]
 else:
     asyncio = LateModule("asyncio")
+    obstore = LateModule("obstore")
 
 T = TypeVar("T")
 
@@ -113,8 +115,6 @@ class _Listing:
         return retry(self._received, self._clients.backoff, lambda error: ordered and breaks_off(error))
 
     def _received(self) -> Sequence[ObjectMeta] | None:
-        import obstore
-
         if self._chunks is None:
             offset = self._last[0] if self._last else self._after
             client, prefix = self._clients.connection.lister, (self._root + self._prefix) or None
@@ -171,8 +171,6 @@ def _woken(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 def list_level_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:
     """As list_below, for the level directly below the prefix. Raises what the client raises."""
-    import obstore
-
     client, root = clients.connection.lister, clients.root
 
     def listed() -> ListResult[Sequence[ObjectMeta]]:

@@ -7,14 +7,18 @@ from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
+from frazil.base.late import LateModule
 from frazil.base.threads import Threads
 from frazil.errors import StoreError
 from frazil.stores.objects.range_requests import MARK
 
 if TYPE_CHECKING:
+    import obstore
     from obstore import PutResult
 
     from frazil.stores.objects.connections import ObjectClient
+else:
+    obstore = LateModule("obstore")
 
 _PART: Final = 2**23  # bytes
 
@@ -24,7 +28,6 @@ def put_parts(
 ) -> PutResult:
     """mark: of the writer (MARK); at_once: parts that are in memory; broken: gets the error of `parts`. Raises what the client raises, and errors of `parts`
     unchanged; then the key has its old object or none."""
-    import obstore
 
     def prefetched() -> Iterator[bytes]:
         try:

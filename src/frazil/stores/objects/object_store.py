@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from frazil.base.late import LateModule
 from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import warn_caller
@@ -41,8 +42,12 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
+    import obstore
+
     from frazil.stores.objects.connections import ObjectClient
     from frazil.stores.port import StorePort
+else:
+    obstore = LateModule("obstore")
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -271,8 +276,6 @@ class ObjectStore(Store):
                 return self._put_version(
                     key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, [], at_once)
                 )
-            import obstore
-
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
@@ -321,8 +324,6 @@ class ObjectStore(Store):
     ) -> Version | Changed:
         """A write under a condition. If an answer is lost, the same write is repeated under the same condition; proxies repeat writes, too. If it is refused,
         the mark of the present object says whether an earlier one wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
-        import obstore
-
         mark = _new_mark()
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try without an answer; and whether one of them may have been done
@@ -337,8 +338,6 @@ class ObjectStore(Store):
                     use_multipart=False,
                     attributes={MARK: mark},
                 )
-            except MemoryError:
-                raise
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
@@ -414,13 +413,9 @@ class ObjectStore(Store):
         return [present.get(name) for name in names]
 
     def _erase(self, keys: Sequence[str]) -> None:
-        import obstore
-
         try:
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
-        except MemoryError:
-            raise
         except Exception as error:
             if meaning_of(error) != "absent" or (len(keys) > 1 and not self._all_absent(keys)):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
@@ -455,13 +450,9 @@ class ObjectStore(Store):
 
     def _copy(self, pair: tuple[str, str]) -> bool:
         """Lets the server copy a source in the bucket to a name."""
-        import obstore
-
         source, name = pair
         try:
             obstore.copy(self._clients.connection.writer, source, self._clients.below + name)
-        except MemoryError:
-            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
@@ -481,8 +472,6 @@ class ObjectStore(Store):
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
             page = list_rows()
-        except (FrazilError, MemoryError):
-            raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
         if not page.keys and not self._clients.connection.answered_as_a_store:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
@@ -22,7 +23,10 @@ from frazil.stores.values import Version, clip_span
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import obstore
     from obstore import GetResult, ObjectMeta
+else:
+    obstore = LateModule("obstore")
 
 MARK: Final = (
     "frazilwrite"  # in the metadata of an object: only small letters, as other names are changed or refused by servers
@@ -219,12 +223,8 @@ class ObjectReader(RangeReader):
 
     def _opened(self, key: str) -> GetResult | None:
         """The response to a request without a range, whose body is not read; None if the key is absent."""
-        import obstore
-
         try:
             return obstore.get(self._reader, self._below + key)
-        except MemoryError:
-            raise
         except Exception as error:
             if meaning_of(error) == "absent":
                 return None
@@ -263,16 +263,12 @@ class ObjectReader(RangeReader):
         return self._get(request, {"range": {"suffix": count}})
 
     def _get(self, request: RangeRequest, options: Mapping[str, object]) -> Answer:
-        import obstore
-
         if request.expect is not None and (condition := condition_of(request.expect)) is not None:
             options = {**options, "if_match": condition}
-        lost = StoreError("")
+        lost: Exception = StoreError("")
         for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.get(self._reader, self._below + request.key, options=options or None)  # type: ignore[arg-type]
-            except MemoryError:  # of this machine; all others are the server's
-                raise
             except Exception as error:
                 if not breaks_off(error):
                     return self._refused(error, request)
@@ -280,8 +276,6 @@ class ObjectReader(RangeReader):
                 continue
             try:
                 answer = self._received(result, request)
-            except (StoreError, MemoryError):
-                raise
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
                 if meaning_of(error) != "lost":
@@ -318,8 +312,6 @@ class ObjectReader(RangeReader):
 
     def _head(self, request: RangeRequest, refusal: Exception) -> Answer:
         """The look-up of an object whose first byte the server does not send. Whatever goes wrong, the object exists: so `refusal` is raised."""
-        import obstore
-
         try:
             meta = obstore.head(self._reader, self._below + request.key)
         except MemoryError:
