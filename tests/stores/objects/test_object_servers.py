@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import obstore
@@ -21,7 +21,6 @@ from tests.servers.google import Google
 from tests.servers.proxy import FaultProxy, Request
 from tests.servers.web import Suffixes, web_server
 
-from frazil.base.threads import Threads
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
@@ -132,13 +131,8 @@ class TestWebWithoutRanges(TestWeb):
     ranges = False
 
 
-@pytest.mark.parametrize("threads", [True, False])
-def test_parts_of_one_object_become_another_one(
-    s3: S3, azure: Azure, threads: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parts are read while others are written: inside the client of one server, that of another is used."""
-    if not threads:
-        monkeypatch.setattr(Threads, "start", lambda _: False)
+def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
+    """Parts are read while others are written."""
     source, size, step = s3.store(), 2**24 + 5, 2**22
     value = np.random.default_rng(3).bytes(size)
     source.set("large", value)
@@ -154,6 +148,37 @@ def test_parts_of_one_object_become_another_one(
         assert store.get("copy") == value
         refusal(DataError, lambda store=store: put_parts(store, "broken", size, parts(True)))  # type: ignore[misc]
         assert store.list() == ["copy"], "what broke off is not there"
+
+
+class _Part(bytes):
+    """A part that counts those in memory."""
+
+    alive = most = 0
+
+    def __new__(cls, length: int) -> Self:
+        _Part.alive += 1
+        _Part.most = max(_Part.most, _Part.alive)
+        return super().__new__(cls, length)
+
+    def __del__(self) -> None:
+        _Part.alive -= 1
+
+
+def test_a_stream_to_a_bucket_has_a_few_parts_in_memory(s3: S3) -> None:
+    store = s3.store()
+    put_parts(store, "a", 80 * 2**20, (_Part(2**20) for _ in range(80)))
+    assert store.get("a") == bytes(80 * 2**20)
+    assert _Part.most <= 30, "two parts of 8 MiB are sent, and one is filled"
+
+
+def test_a_stream_that_breaks_removes_what_it_sent(s3: S3) -> None:
+    def parts() -> Iterator[bytes]:
+        yield bytes(2**24)
+        raise DataError("the source is broken")
+
+    with FaultProxy(s3.endpoint) as proxy:
+        refusal(DataError, lambda: put_parts(s3.store(endpoint=proxy.url), "a", 2**25, parts()))
+        assert len(proxy.requests_matching("DELETE uploadId=")) == 1
 
 
 def test_unsupported_requests_are_not_repeated(s3: S3) -> None:

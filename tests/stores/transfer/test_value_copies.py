@@ -9,7 +9,6 @@ import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import obstore
@@ -412,32 +411,3 @@ def test_a_piece_that_cannot_be_read_names_its_value(tmp_path: Path, kind: str) 
     with pytest.raises(StoreError) as caught:
         stores[kind]().put_many(["x", "y"], pieces, [None, None])
     assert caught.value.key == "y"
-
-
-class _Part(bytes):
-    """A part that counts those in memory."""
-
-    alive = most = 0
-
-    def __new__(cls, length: int) -> Self:
-        _Part.alive += 1
-        _Part.most = max(_Part.most, _Part.alive)
-        return super().__new__(cls, length)
-
-    def __del__(self) -> None:
-        _Part.alive -= 1
-
-
-def test_a_stream_to_a_bucket_is_in_no_memory_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
-
-    def refuses(self: threading.Thread) -> None:
-        if self.name == "frazil parts":
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", refuses)
-    store = ObjectStore(obstore.store.MemoryStore())
-    put_parts(store, "a", 20 * 2**20, (_Part(2**20) for _ in range(20)))
-    assert store.get("a") == bytes(20 * 2**20)
-    assert _Part.most <= 2

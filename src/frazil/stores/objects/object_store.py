@@ -18,7 +18,6 @@ from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
-from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
 from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import are_of_several, put_together
@@ -43,6 +42,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     import obstore
+    from obstore import WritableFile
 
     from frazil.stores.objects.connections import ObjectClient
     from frazil.stores.port import StorePort
@@ -272,14 +272,10 @@ class ObjectStore(Store):
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
         mark = _new_mark() if value.rows[:, 2].sum() >= MULTIPART else None  # of what goes in parts
         try:
-            if mark is not None and is_large(value, MULTIPART):
-                return self._put_version(
-                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, [], at_once)
-                )
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
-                value_buffers(value, key),
+                parts_of(value) if is_large(value, MULTIPART) else value_buffers(value, key),
                 use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
@@ -294,20 +290,30 @@ class ObjectStore(Store):
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
         """Puts a value in parts, a few of which are in memory. It is not counted as a request, as it may wait for those that bring the parts."""
         check_process(self)
-        mark = _new_mark()
-        path = self._clients.below + key
-        broken: list[BaseException] = []
-        try:
-            with client_panics(key):
-                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark, broken))
-        except (FrazilError, MemoryError):
-            raise
-        except Exception as error:
-            if broken:  # the error is one of the code that produces the parts
+        mark, path = _new_mark(), self._clients.below + key
+        with client_panics(key):
+            file = obstore.open_writer(
+                self._clients.connection.writer, path, attributes={MARK: mark}, buffer_size=_PART, max_concurrency=2
+            )
+            try:
+                for part in parts:
+                    self._write_part(file, part, key)
+            except BaseException as error:  # of `parts` too
+                with suppress(Exception), client_panics(key):
+                    file.__exit__(type(error), error, None)  # removes what was sent
                 raise
-            return self._version_after_failure(error, key, mark)
-        finally:
-            broken.clear()  # its traceback has this frame
+            try:
+                file.close()
+            except Exception as error:
+                return self._version_after_failure(error, key, mark)
+        # that of another writer is no version of this value: no object has the mark as its version
+        return self._version_with(mark, key) or mark.encode()
+
+    def _write_part(self, file: WritableFile, part: bytes, key: str) -> None:
+        try:
+            file.write(part)
+        except Exception as error:
+            raise failure(error, "could not be written", key, self.url) from None
 
     def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was
