@@ -14,7 +14,6 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as store_module
 from frazil.stores import values
 from frazil.stores.memory import MemoryStore
-from frazil.stores.operations import partial_access
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
@@ -68,7 +67,6 @@ class TestFallbacksInSmallPages(StoreTests):
     def _small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Bare, "most", 2)
         monkeypatch.setattr(values, "OPEN_AT_ONCE", 3)
-        monkeypatch.setattr(partial_access, "OPEN_AT_ONCE", 3)
 
     def make_store(self) -> Store:
         return Bare()

@@ -1,7 +1,7 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
-Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port, may have a shorter way for
-`copy_in`, and overrides little else here: `require` and `direct`, which a store may answer without determining all its capabilities, and `write_parts`."""
+The rules of partial values are in operations/partial_values.py. A store implements the port, may have a shorter way for `copy_in`, and overrides little else
+here: `require` and `direct`, which a store may answer without determining all its capabilities, and `write_parts`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from frazil.stores.values import (
     ANY,
     CREATE_ONLY,
     FOUND,
+    MISSING,
     NO_SPANS,
+    STALE,
     WHOLE,
     Changed,
     Columns,
@@ -42,12 +44,12 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.operations import partial_access
-    from frazil.stores.transfer import append, value_copies
+    from frazil.stores.operations import partial_values
+    from frazil.stores.transfer import composed_values, value_copies
 else:
-    append = LateModule("frazil.stores.transfer.append")
+    composed_values = LateModule("frazil.stores.transfer.composed_values")
+    partial_values = LateModule("frazil.stores.operations.partial_values")
     value_copies = LateModule("frazil.stores.transfer.value_copies")
-    partial_access = LateModule("frazil.stores.operations.partial_access")
 
 _LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
 
@@ -132,7 +134,21 @@ class Store(StorePort):
     ) -> builtins.list[bytes | None]:
         """The bytes of each (key, (start, length)), in that order; None for a missing key. A length of None means up to the end, a start < 0
         counts from the end. The part beyond the end of a value is cut off."""
-        return partial_access.get_partial_values(self, key_ranges)
+        self.require("readable")
+        requested = partial_values.checked_ranges(key_ranges)
+        numbers_of: dict[str, builtins.list[int]] = {}  # for each key, those of its ranges
+        for number, (key, _, _) in enumerate(requested):
+            numbers_of.setdefault(key, []).append(number)
+        values: list[bytes | None] = [None] * len(requested)
+        keys = builtins.list(numbers_of)
+        for page in pages(keys):
+            names = keys[page]
+            numbers = [number for key in names for number in numbers_of[key]]
+            rows = {key: row for row, key in enumerate(names)}
+            spans = np.array([(rows[requested[number][0]], *requested[number][1:]) for number in numbers], np.int64)
+            for number, value in zip(numbers, self._read(names, spans), strict=True):
+                values[number] = value
+        return values
 
     def exists(self, key: str) -> bool:
         """Whether a key has a value; one request. NodeStore, whose documents may be unreadable, overrides it."""
@@ -206,7 +222,24 @@ class Store(StorePort):
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
         """As put, but appends to the present value. Only on a local disk the old bytes do not pass through this process."""
         self._check_put(key, expect)
-        return append.append(self, key, pieces_of([value]), expect)
+        new = pieces_of([value])
+        conditional = self.capabilities.expects
+        expected = expect if conditional else ANY
+        for _ in attempts(WRITES):
+            old = self.fetch([key], WHOLE, expect=[expected])  # kept until versions are compared
+            present = old.versions[0] or ABSENT
+            if old.status[0] == STALE:
+                if expected is ANY:  # replaced while it was read
+                    continue
+                return Changed(present)
+            sources, rows = composed_values.joined_sources(old.sources, new.sources, new.rows)
+            rows = np.concatenate((old.rows[old.rows[:, 0] != MISSING], rows))
+            whole = composed_values.composed(sources, rows, np.array([0, len(rows)], np.int64))
+            answer = self.put_many([key], whole, [present if conditional else ANY])[0]
+            if not isinstance(answer, Changed) or expected is not ANY:
+                return answer
+            check_not_lost(key, answer)
+        raise outrun("the value", key, WRITES)
 
     def _check_put(self, key: str, expect: Version | None) -> None:
         check_key(key)
@@ -257,11 +290,20 @@ class Store(StorePort):
         """Stores (key, start, value): `value` becomes the bytes of the key's value from `start`; the value may grow. Bytes of other writers are kept (see
         `update`). Raises InvalidInputError, before anything is written, for ranges of one key that overlap, and for a start < 0 or beyond the end
         (for a missing key: other than 0)."""
-        partial_access.set_partial_values(self, key_start_values)
+        self.write_parts(partial_values.grouped_writes(key_start_values))
 
-    def write_parts(self, writes: partial_access.Writes) -> None:
-        """As set_partial_values, for ranges that are checked against each other. A store that writes parts in its own way overrides it."""
-        partial_access.write_by_put(self, writes)
+    def write_parts(self, writes: partial_values.Writes) -> None:
+        """As set_partial_values, for ranges that are checked against each other: reads and puts whole values. A store that writes parts in its own way
+        overrides it."""
+        self.require("readable")
+        self.require("writable")
+        names = builtins.list(writes)
+        parts = builtins.list(pages(names))
+        if len(parts) > 1:  # nothing is written if one leaves a gap
+            for key, size in zip(names, self.sizes(names).tolist(), strict=True):
+                partial_values.check_starts(key, writes[key], max(size, 0))
+        for page in parts:
+            self.update_many(names[page], lambda key, old: partial_values.patched(key, old or b"", writes[key]))
 
     @final
     def erase(self, key: str) -> None:

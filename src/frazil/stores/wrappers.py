@@ -11,7 +11,7 @@ from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, Versions
 
 if TYPE_CHECKING:
-    from frazil.stores.operations.partial_access import Writes
+    from frazil.stores.operations.partial_values import Writes
 
 
 class WrappedStore(Store):

@@ -46,7 +46,7 @@ from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.operations.partial_access import Writes
+    from frazil.stores.operations.partial_values import Writes
     from frazil.stores.values import SourceBuffer
 
 

@@ -49,7 +49,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.operations.partial_access import Writes
+    from frazil.stores.operations.partial_values import Writes
     from frazil.stores.values import SourceBuffer
 
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 KeyRange = tuple[str, tuple[int, int | None]]
 KeyStartValue = tuple[str, int, "Buffer"]
+Writes = Mapping[str, list[tuple[int, bytes]]]  # by key: start and bytes, sorted
 
 
 def _integer(key: str, label: str, value: int) -> int:
