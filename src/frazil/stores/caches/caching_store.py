@@ -71,18 +71,17 @@ class CachePolicy(Record):
 
 
 class _InnerFetch(Record):
-    """The request to the store below, and its answer. running: the fetch, which begins before the request: values that it reads later are as old."""
+    """A request to the store below, and its answer; `resume` of the answer that it completed.
 
-    names: Sequence[str]
+    row_of   for each name that was requested, by its row in the answer, its row in the request
+    running  the fetch, which begins before the request: values that it reads later are as old"""
+
+    row_of: Mapping[int, int]
     fetched: Fetched
     running: RunningFetch
 
 
-class _Resume(Record):
-    """`resume` of an answer: the request to the store below, if any, and the rows there of the names that were requested."""
-
-    request: _InnerFetch | None
-    row_of: Mapping[int, int]
+_NOT_ASKED: Final = _InnerFetch({}, Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), NO_SPANS), RunningFetch())
 
 
 class _Answer:
@@ -100,10 +99,12 @@ class _Answer:
         self.sizes = [-1] * count
         self.version_may_repeat = [False] * count
 
-    def missing(self) -> list[int]:
-        return [i for i, part in enumerate(self.parts) if part is None] if None in self.parts else []
+    def spans_of(self, which: Sequence[int], row_of: Mapping[int, int]) -> Columns:
+        """Some of the spans, with renumbered names."""
+        found = [(row_of[row], start, length) for row, start, length in (self.spans[i] for i in which)]
+        return np.array(found, np.int64) if found else NO_SPANS
 
-    def fetched(self, request: _InnerFetch | None, row_of: Mapping[int, int]) -> Fetched:
+    def fetched(self, request: _InnerFetch) -> Fetched:
         rows: list[Span] = []
         buffers: list[SourceBuffer] = []
         for (name, start, length), part in zip(self.spans, self.parts, strict=True):
@@ -121,8 +122,8 @@ class _Answer:
             np.array(self.sizes, np.int64),
             np.array(rows, np.int64) if rows else NO_SPANS,
             self.version_may_repeat if True in self.version_may_repeat else None,
-            _Resume(request, row_of),
-            request.fetched.stream if request is not None and len(self.names) == 1 else None,
+            request,
+            request.fetched.stream if len(self.names) == 1 else None,
         )
 
 
@@ -176,7 +177,7 @@ class KeepingStore(WrappedStore):
     def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
         answer, trusts = _Answer(names, spans), self._policy.trusts
         objects, answer.parts = self._kept.find(names, answer.spans)
-        missing = answer.missing()
+        missing = [i for i, part in enumerate(answer.parts) if part is None] if None in answer.parts else []
         unsure = {answer.spans[i][0] for i in missing}
         if len(spans) < len(names) or len(names) > 1:
             unsure.update(set(range(len(names))).difference([span[0] for span in answer.spans]))  # to be looked up
@@ -190,20 +191,19 @@ class KeepingStore(WrappedStore):
         if unsure:
             return self._completed(answer, sorted(unsure), missing, expect)
         self.hits += len(answer.spans)
-        return answer.fetched(None, {})
+        return answer.fetched(_NOT_ASKED)
 
     def _completed(
         self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Versions | None
     ) -> Fetched:
         """The rest of an answer, from the store below: for the names of some rows."""
-        row_of = {row: at for at, row in enumerate(rows)}
         new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
-        request = self._fetch_inner(answer, row_of, missing, expect)
+        request = self._fetch_inner(answer, rows, missing, expect)
         inner, changed = request.fetched, set()
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
             # a pass over much data, returned unchanged
-            return inner._replace(resume=_Resume(request, row_of))
+            return inner._replace(resume=request)
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -213,29 +213,26 @@ class KeepingStore(WrappedStore):
             answer.status[row], answer.versions[row], answer.sizes[row] = status, version, size
             answer.version_may_repeat[row] = repeat
         late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
-        self._take(answer, missing, request, row_of)
-        self._take_continued(answer, late, request, row_of)
+        self._take(answer, missing, request)
+        self._take_continued(answer, late, request)
         self.hits += len(answer.spans) - len(missing) - len(late)
         self.misses += len(missing) + len(late)
-        return answer.fetched(request, row_of)
+        return answer.fetched(request)
 
     def _fetch_inner(
-        self,
-        answer: _Answer,
-        row_of: Mapping[int, int],
-        which: Sequence[int],
-        expect: Versions | None,
+        self, answer: _Answer, rows: Sequence[int], which: Sequence[int], expect: Versions | None
     ) -> _InnerFetch:
-        """Requests some spans from the store below; neighbours in one request."""
-        names, running = [answer.names[row] for row in row_of], self._kept.begin()
-        expected = None if expect is None else [expect[row] for row in row_of]
-        fetched = fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=expected)
-        return _InnerFetch(names, fetched, running)
+        """Requests the names of some rows, and some of their spans, from the store below; neighbours in one request."""
+        names, running = [answer.names[row] for row in rows], self._kept.begin()
+        row_of = {row: at for at, row in enumerate(rows)}
+        expected = None if expect is None else [expect[row] for row in rows]
+        fetched = fetch_spans(self.inner, names, answer.spans_of(which, row_of), expect=expected)
+        return _InnerFetch(row_of, fetched, running)
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Versions | None, continue_from: Fetched
     ) -> Fetched:
-        before = continued(continue_from, _Resume)
+        before = continued(continue_from, _InnerFetch)
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions = list(continue_from.status), list(versions)
         answer.sizes = continue_from.sizes.tolist()
@@ -247,29 +244,28 @@ class KeepingStore(WrappedStore):
                 answer.parts[i] = None
             if answer.parts[i] is None and answer.status[row] == FOUND:
                 missing[row not in before.row_of].append(i)
-        if before.request is not None:
-            self._take_continued(answer, missing[0], before.request, before.row_of)
+        self._take_continued(answer, missing[0], before)
         if missing[1]:
-            row_of = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
-            self._take(answer, missing[1], self._fetch_inner(answer, row_of, missing[1], versions), row_of)
+            rows = sorted({answer.spans[i][0] for i in missing[1]})
+            self._take(answer, missing[1], self._fetch_inner(answer, rows, missing[1], versions))
         self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
         self.misses += len(missing[0]) + len(missing[1])
         mark_stale(answer.status, answer.versions, expect)
-        return answer.fetched(before.request, before.row_of)
+        return answer.fetched(before)
 
-    def _take_continued(
-        self, answer: _Answer, which: Sequence[int], request: _InnerFetch, row_of: Mapping[int, int]
-    ) -> None:
+    def _take_continued(self, answer: _Answer, which: Sequence[int], request: _InnerFetch) -> None:
         """_take, for spans that are still to be fetched, of the objects that were requested."""
         if which:
-            spans = _spans(answer, which, row_of)
-            fetched = fetch_spans(self.inner, request.names, spans, continue_from=request.fetched)
-            self._take(answer, which, request._replace(fetched=fetched), row_of)
+            names, spans = [answer.names[row] for row in request.row_of], answer.spans_of(which, request.row_of)
+            fetched = fetch_spans(self.inner, names, spans, continue_from=request.fetched)
+            self._take(answer, which, request._replace(fetched=fetched))
 
-    def _take(self, answer: _Answer, which: Sequence[int], request: _InnerFetch, row_of: Mapping[int, int]) -> None:
+    def _take(self, answer: _Answer, which: Sequence[int], request: _InnerFetch) -> None:
         """Puts the answer of the store below to some spans into the answer, and keeps it."""
         policy = self._policy
-        values = read_views(request.fetched, request.names, _spans(answer, which, row_of))
+        row_of = request.row_of
+        names = [answer.names[row] for row in row_of]
+        values = read_views(request.fetched, names, answer.spans_of(which, row_of))
         takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
         additions, missing = [], []
         for i, value in zip(which, values, strict=True):
@@ -406,9 +402,3 @@ class ChunkCache(KeepingStore):
     def capabilities(self) -> Capabilities:
         """Those of the store beneath, but ranges need not be merged before they are requested here."""
         return self.inner.capabilities._replace(direct=True)
-
-
-def _spans(answer: _Answer, which: Sequence[int], row_of: Mapping[int, int]) -> Columns:
-    """Some spans of an answer, with renumbered names."""
-    found = [(row_of[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
-    return np.array(found, np.int64) if found else NO_SPANS

@@ -12,7 +12,7 @@ from typing import Final
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
 from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
-from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, RunningFetch, Span
+from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, RangeCache, RunningFetch, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Versions, clip_span
 
@@ -72,7 +72,7 @@ class DiskCache(KeepingStore):
         return self._files.folder.path
 
 
-class DiskRanges:
+class DiskRanges(RangeCache):
     """Parts of values in a CacheFolder (memory_ranges.RangeCache). A key may have several versions, written by other processes; only the requested version is
     returned."""
 
@@ -112,12 +112,6 @@ class DiskRanges:
                 return Part(*found)
             self._forget_listing()
         return None
-
-    def takes(self, nbytes: int, count: int) -> bool:
-        return True
-
-    def begin(self) -> RunningFetch:
-        return RunningFetch()
 
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
         """Dropped values cannot come back: values that may change are compared before they are returned."""

@@ -4,6 +4,7 @@ caching_store.py decides what is kept, and when it is compared; the backend on d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import count, groupby
@@ -54,9 +55,12 @@ class RunningFetch:
         self.keys: set[str] = set()
 
 
-class RangeCache(Protocol):
+class RangeCache(ABC):
     """A store for parts of values by key; the least recently used are removed first. Safe to use from many threads, and after a fork."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Versions | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
@@ -66,16 +70,21 @@ class RangeCache(Protocol):
 
     def takes(self, nbytes: int, count: int) -> bool:
         """Whether this many bytes in this many parts from one fetch are kept: one pass over much data must not remove values that are used again."""
+        return True
 
     def begin(self) -> RunningFetch:
         """Called before a fetch whose parts will be added."""
+        return RunningFetch()
 
+    @abstractmethod
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
         """Keeps parts, unless their keys were dropped since the fetch began; parts of another version are forgotten."""
 
+    @abstractmethod
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets keys whose values were changed, or may have been."""
 
+    @abstractmethod
     def drop_below(self, prefix: str) -> None:
         """Forgets the keys that begin with prefix."""
 
@@ -92,7 +101,7 @@ class _Object:
         self.starts: list[int] = []
 
 
-class MemoryRanges:
+class MemoryRanges(RangeCache):
     """Parts of values by key in a ByteCache, for each key of one version. Safe to use from many threads, and after a fork, which starts empty.
 
     largest  most bytes of a fetch that is kept
