@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,6 @@ from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
-    ANY,
     FOUND,
     Capabilities,
     Changed,
@@ -31,11 +30,10 @@ from frazil.stores.values import (
     Versions,
     mark_stale,
     object_rows,
-    pieces_of,
 )
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True)
@@ -155,13 +153,6 @@ class MemoryStore(Store):
                 fits = expected is None or expected == present
                 answers.append(table.put(name, value) if fits else Changed(present))
         return answers
-
-    def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
-        """As Store says, in one step, unless a subclass stores in another way."""
-        if type(self).put_many is not MemoryStore.put_many:
-            return super()._create_after(others, key, value)
-        expect = [*[ANY] * len(others), ABSENT]
-        return self.put_many([*others, key], pieces_of([*others.values(), value]), expect)[-1]
 
     def _read_direct(self, keys: Sequence[str]) -> list[bytes | None] | None:
         """As Store says, unless a subclass reads in another way."""

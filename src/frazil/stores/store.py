@@ -388,12 +388,12 @@ class Store(StorePort):
 
     @final
     def list_pages(
-        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Iterator[Page]:
         """All pages of a listing, one after the other, as list_page gives them. The prefix is valid."""
         following: str | None = after
         while following is not None:
-            page = self.list_page(prefix, following, delimited=delimited, details=details)
+            page = self.list_page(prefix, following, delimited=delimited, details=details, limit=limit)
             yield page
             following = page.next
 
@@ -416,13 +416,7 @@ class Store(StorePort):
         """Whether no key begins with prefix."""
         check_prefix(prefix)
         self.require("listable")
-        following: str | None = ""
-        while following is not None:
-            page = self.list_page(prefix, following, limit=1)
-            if page.keys:
-                return False
-            following = page.next
-        return True
+        return not any(page.keys for page in self.list_pages(prefix, limit=1))
 
     @property
     def uncached(self) -> Store:

@@ -172,6 +172,11 @@ def failure(error: Exception, message: str, key: str, url: str) -> Exception:
     return StoreError(f"{subject} {message}: {reason}", key=key or None, hint=hint)
 
 
+def read_failure(reason: str, hint: str, key: str, url: str) -> StoreError:
+    """The error for an object that was not read. url: of the store, without secrets."""
+    return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint)
+
+
 def status_failure(status: int, key: str, url: str, wait: float = 0.0) -> StoreError:
     """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
@@ -180,7 +185,7 @@ def status_failure(status: int, key: str, url: str, wait: float = 0.0) -> StoreE
         name = {_TOO_MANY: "429", _NOT_IMPLEMENTED: "else"}.get(status, "lost" if status >= 500 else "else")
         delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
         reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
-    return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint)
+    return read_failure(reason, hint, key, url)
 
 
 def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
@@ -198,7 +203,7 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
         reason, hint, again = "the server did not answer in time", _HINTS["time"], True
     else:
         reason, hint, again = first_line(message), _HINTS["lost"], True
-    return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint), again
+    return read_failure(reason, hint, key, url), again
 
 
 def _status(text: str) -> int:

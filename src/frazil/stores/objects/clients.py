@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from frazil.base.record import Record
 from frazil.base.retry import REQUESTS, Backoff
 from frazil.errors import InvalidInputError
-from frazil.stores.objects.aws_profiles import NAMES, read_profile
+from frazil.stores.objects.aws_profiles import read_profile
 from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.connections import Connection, environment, shared_connection
+from frazil.stores.objects.redirects import without_query
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, request_time, web_options
 
@@ -33,15 +34,12 @@ _CLASSES: Final = {
     "http": "HTTPStore",
     "https": "HTTPStore",
 }
-# the names that replace the cloud's own endpoint: options, then variables of the environment
+# the options that replace the cloud's own endpoint; those with the name of the cloud are variables of the environment too, in upper case
 _ENDPOINTS: Final = {
-    "S3Store": (NAMES["endpoint"], ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
-    "AzureStore": (
-        ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
-        ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-    ),
-    "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
-    "HTTPStore": ((), ()),
+    "S3Store": ("aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint"),
+    "AzureStore": ("azure_storage_endpoint", "azure_endpoint", "endpoint"),
+    "GCSStore": ("google_base_url", "base_url"),
+    "HTTPStore": (),
 }
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
@@ -80,19 +78,10 @@ def is_supported(client: object) -> TypeGuard[ObjectClient]:
     return is_client(client) and type(client).__name__ in {*_CLASSES.values(), "MemoryStore"}
 
 
-def split_url(url: str) -> tuple[str, str, str] | None:
-    """(scheme, bucket or host, prefix) of a URL of an object store or a web server; None for other text."""
-    scheme, mark, rest = url.partition("://")
-    if not mark or scheme.lower() not in _CLASSES:
-        return None
-    host, _, prefix = rest.partition("/")
-    return scheme.lower(), host, prefix.strip("/")
-
-
 def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
     """The clients for a URL; equal ones in use are shared. Raises InvalidInputError for a URL without a bucket, for invalid options, and where obstore is
     not installed."""
-    scheme, host, prefix = _checked(url)
+    scheme, host, prefix = _split_url(url)
     kind = _CLASSES[scheme]
     remaining = dict(options)
     client, retry = [_mapping(remaining.pop(name, {}), name) for name in ("client_options", "retry_config")]
@@ -139,16 +128,17 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     )
 
 
-def _checked(url: str) -> tuple[str, str, str]:
-    """split_url. Raises InvalidInputError for a URL that is not one of an object store, or has more than a host and a path."""
-    found = split_url(url)
-    if found is None:
+def _split_url(url: str) -> tuple[str, str, str]:
+    """(scheme, bucket or host, prefix) of a URL. Raises InvalidInputError for one that is not of an object store, or has more than a host and a path."""
+    scheme, mark, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not mark or scheme not in _CLASSES:
         raise InvalidInputError(
             "this is not a URL of an object store",
             path=shown_url(url),
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
-    scheme, host, _ = found
+    host, _, prefix = rest.partition("/")
     # without an "@", a colon belongs to a password with a slash in it, which S3 keys often have, or to a port
     secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
     if not host or secret or "@" in host or "?" in url or "#" in url:
@@ -157,7 +147,7 @@ def _checked(url: str) -> tuple[str, str, str]:
             path=f"{scheme}://..." if secret else shown_url(url),
             hint="give credentials as options or in the environment, not in the URL",
         )
-    return found
+    return scheme, host, prefix.strip("/")
 
 
 def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
@@ -181,7 +171,7 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     backoff = backoff_of(retry)
     if kind == "HTTPStore":
         address = client.url  # type: ignore[union-attr]
-        options, url = web_options(again.get("client_options") or {}, retry), _without_credentials(address)
+        options, url = web_options(again.get("client_options") or {}, retry), without_query(address)
         alone = shared(lambda: Connection(client, client, client, requests_in_flight, web=WebConnections(options)))
         return Clients(alone, kind, url.rstrip("/"), backoff, web=address)
     config = dict(again.get("config") or {})
@@ -234,7 +224,7 @@ def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
         for beginning in beginnings:
             plain = plain.removeprefix(beginning)
         if _SERVER.search(plain) and not _SECRET.search(plain):
-            server[plain.removesuffix("_url")] = _without_credentials(f"{value}").rstrip("/")
+            server[plain.removesuffix("_url")] = without_query(f"{value}").rstrip("/")
     return tuple(sorted(f"{name}={value}" for name, value in server.items()))
 
 
@@ -278,8 +268,9 @@ def _create_client(
 
 
 def _endpoint(kind: str, settings: Mapping[str, object]) -> str:
-    options, variables = _ENDPOINTS[kind]
-    found = [value for name, value in settings.items() if name.lower() in options]
+    names, beginnings = _ENDPOINTS[kind], _BEGINNINGS.get(kind, ())
+    found = [value for name, value in settings.items() if name.lower() in names]
+    variables = [name.upper() for name in names if name.startswith(beginnings)]
     found += [os.environ[name] for name in variables if name in os.environ]
     return str(found[0]) if found else ""
 
@@ -288,13 +279,6 @@ def _mapping(value: object, name: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} is {type(value).__name__}; it must be a mapping of names to values")
     return dict(value)
-
-
-def _without_credentials(url: str) -> str:
-    """A URL that a client took, without user, password and query; different for each location. An "@" in its path is part of a key."""
-    scheme, mark, rest = url.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if mark else scheme
 
 
 def shown_url(url: str) -> str:

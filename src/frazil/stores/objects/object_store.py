@@ -423,11 +423,11 @@ class ObjectStore(Store):
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
-            if meaning_of(error) != "absent" or (len(keys) > 1 and not self._all_absent(keys)):
+            if meaning_of(error) != "absent" or (len(keys) > 1 and any(map(self._exists, keys))):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
 
-    def _all_absent(self, keys: Sequence[str]) -> bool:
-        return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
+    def _exists(self, key: str) -> bool:
+        return self._reader.answer(RangeRequest(key)).state == "found"
 
     def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
         """As Store says. Within a bucket of S3 the server copies, except for what it refuses (more than 5 GiB) and empty values, as a server that does not know

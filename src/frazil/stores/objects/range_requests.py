@@ -15,7 +15,14 @@ from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.objects.client_errors import breaks_off, failure, is_of_a_store, is_unreadable, meaning_of
+from frazil.stores.objects.client_errors import (
+    breaks_off,
+    failure,
+    is_of_a_store,
+    is_unreadable,
+    meaning_of,
+    read_failure,
+)
 from frazil.stores.objects.clients import Clients
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
@@ -135,17 +142,11 @@ def check_length(length: int, most: int | None, key: str, url: str) -> None:
 
     most: bytes; None: any size"""
     if most is not None and length > most:
-        raise StoreError(
-            f"an object of {url} could not be read: it has {length} bytes or more, and at most {most} are expected",
-            key=key,
-            hint="check the server; Runtime(bytes_in_flight=) raises the limit",
-        )
+        reason = f"it has {length} bytes or more, and at most {most} are expected"
+        raise read_failure(reason, "check the server; Runtime(bytes_in_flight=) raises the limit", key, url)
     if length > _memory():
-        raise StoreError(
-            f"an object of {url} could not be read: the server says that it has {length} bytes, more than the memory of this machine",
-            key=key,
-            hint="check the server; parts of it can be read",
-        )
+        reason = f"the server says that it has {length} bytes, more than the memory of this machine"
+        raise read_failure(reason, "check the server; parts of it can be read", key, url)
 
 
 def _memory() -> int:
@@ -214,11 +215,8 @@ class ObjectReader(RangeReader):
     def _version(self, meta: ObjectMeta, key: str) -> Version | None:
         version = version_of(meta, self._clients.kind)
         if version is None and self._clients.kind != "HTTPStore":
-            raise StoreError(
-                f"an object of {self._clients.url} could not be read: the response has no version of it",
-                key=key,
-                hint="check that an object store answers at this endpoint: all its answers have ETags",
-            )
+            hint = "check that an object store answers at this endpoint: all its answers have ETags"
+            raise read_failure("the response has no version of it", hint, key, self._clients.url)
         return version
 
     def _opened(self, key: str) -> GetResult | None:
@@ -285,11 +283,7 @@ class ObjectReader(RangeReader):
                 if answer is not None:
                     self._clients.connection.answered_as_a_store = True
                     return answer
-                lost = StoreError(
-                    f"an object of {self._clients.url} could not be read: {SHORT}",
-                    key=request.key,
-                    hint="check the server, and proxies before it",
-                )
+                lost = read_failure(SHORT, "check the server, and proxies before it", request.key, self._clients.url)
         try:
             raise lost
         finally:

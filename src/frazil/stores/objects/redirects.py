@@ -24,7 +24,8 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 def without_query(url: str) -> str:
-    """An address without its secrets: signatures are often in its query, and passwords before its host."""
+    """An address without its secrets: signatures are often in its query, and passwords before its host. Different for each location: an "@" in its path is part
+    of a key."""
     head = url.partition("?")[0].partition("#")[0]
     scheme, mark, rest = head.partition("://")
     host, slash, path = rest.partition("/")

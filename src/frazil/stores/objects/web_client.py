@@ -20,7 +20,7 @@ from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import attempts
 from frazil.errors import FrazilError, InvalidInputError, StoreError
-from frazil.stores.objects.client_errors import no_answer_error, status_failure
+from frazil.stores.objects.client_errors import no_answer_error, read_failure, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, leads_to_folder, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
 
@@ -231,11 +231,8 @@ class WebClient:
             in_folder = in_folder or leads_to_folder(url, target)
             self._warn_of_redirect(url, target)
             url = target
-        raise StoreError(
-            f"an object of {self.url} could not be read: the server redirects too many times, last to {without_query(url)}",
-            key=key,
-            hint="check the address, and the server",
-        )
+        reason = f"the server redirects too many times, last to {without_query(url)}"
+        raise read_failure(reason, "check the address, and the server", key, self.url)
 
     def _warn_of_redirect(self, url: str, target: str) -> None:
         origin = origin_of(target)
@@ -288,7 +285,12 @@ def _create_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float)
     else:
         try:
             origin_of(proxy)
-            manager = _create_proxy(proxy, tls)
+            parts = urlsplit(proxy)
+            user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers = urllib3.make_headers(proxy_basic_auth=user)
+            manager = urllib3.ProxyManager(
+                proxy, maxsize=_IDLE, ssl_context=tls, proxy_ssl_context=tls, proxy_headers=headers
+            )
         except ValueError:
             raise InvalidInputError(
                 "the URL of the proxy cannot be used",
@@ -296,18 +298,6 @@ def _create_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float)
             ) from None
     manager.pool_classes_by_scheme = pools.timed_pools(whole)
     return manager
-
-
-def _create_proxy(proxy: str, tls: ssl.SSLContext | None) -> urllib3.ProxyManager:
-    parts = urlsplit(proxy)
-    user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return urllib3.ProxyManager(
-        proxy,
-        maxsize=_IDLE,
-        ssl_context=tls,
-        proxy_ssl_context=tls,
-        proxy_headers=urllib3.make_headers(proxy_basic_auth=user),
-    )
 
 
 def _head(response: urllib3.BaseHTTPResponse) -> Head:

@@ -9,7 +9,7 @@ from errno import ECONNRESET, EPROTO
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StoreError
-from frazil.stores.objects.client_errors import status_failure
+from frazil.stores.objects.client_errors import read_failure, status_failure
 from frazil.stores.objects.range_requests import (
     ABSENT_ANSWER,
     CHANGED_ANSWER,
@@ -141,11 +141,9 @@ class WebReader(RangeReader):
         named = answer.head.headers.get("content-encoding", "").lower().split(",")
         encoding = next((name.strip() for name in named if name.strip() in _ENCODINGS), None)
         if encoding is not None:
-            raise StoreError(
-                f"an object of {self._client.url} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
-                key=request.key,
-                hint="let the server send the stored bytes, without a content encoding",
-            )
+            reason = f"the server sends it encoded (Content-Encoding: {encoding}), which was not requested"
+            hint = "let the server send the stored bytes, without a content encoding"
+            raise read_failure(reason, hint, request.key, self._client.url)
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
