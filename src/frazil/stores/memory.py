@@ -63,11 +63,11 @@ class _Table:
                 self._sorted = sorted(self.objects)
             return self._sorted
 
-    def present(self, key: str) -> Version:
-        return self.objects.get(key, _NOTHING)[1] or ABSENT
-
-    def put(self, key: str, value: bytes) -> Version:
-        if key not in self.objects:
+    def put(self, key: str, value: bytes, expect: Version | None) -> Version | Changed:
+        present = self.objects.get(key, _NOTHING)[1] or ABSENT
+        if expect is not None and expect != present:
+            return Changed(present)
+        if present == ABSENT:
             self._sorted = None
         self.written += 1
         version = self.written.to_bytes(8, "little")
@@ -75,11 +75,15 @@ class _Table:
         self.times[key] = time.time_ns()
         return version
 
-    def erase(self, key: str) -> None:
-        if key in self.objects:
+    def erase(self, key: str, expect: Version | None) -> Changed | None:
+        present = self.objects.get(key, _NOTHING)[1] or ABSENT
+        if expect is not None and expect != present:
+            return Changed(present)
+        if present != ABSENT:
             self._sorted = None  # first: an interrupt must not leave the key in listings
             del self.objects[key]
         self.times.pop(key, None)
+        return None
 
 
 # The named stores of this process: "memory://name" is the same store everywhere in it. They last as long as the process; erase_prefix("") frees
@@ -145,14 +149,8 @@ class MemoryStore(Store):
 
     def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         values = join_pieces(pieces, names)
-        table = self._table
-        answers: list[Version | Changed] = []
-        with table.lock:
-            for name, value, expected in zip(names, values, expect, strict=True):
-                present = table.present(name)
-                fits = expected is None or expected == present
-                answers.append(table.put(name, value) if fits else Changed(present))
-        return answers
+        with self._table.lock:
+            return [self._table.put(*write) for write in zip(names, values, expect, strict=True)]
 
     def _read_direct(self, keys: Sequence[str]) -> list[bytes | None] | None:
         """As Store says, unless a subclass reads in another way."""
@@ -162,17 +160,8 @@ class MemoryStore(Store):
         return [None if (found := objects.get(key)) is None else found[0] for key in keys]
 
     def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
-        table = self._table
-        answers: list[Changed | None] = []
-        with table.lock:
-            for name, expected in zip(names, expect, strict=True):
-                present = table.present(name)
-                if expected is None or expected == present:
-                    table.erase(name)
-                    answers.append(None)
-                else:
-                    answers.append(Changed(present))
-        return answers
+        with self._table.lock:
+            return [self._table.erase(name, expected) for name, expected in zip(names, expect, strict=True)]
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None

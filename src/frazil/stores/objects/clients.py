@@ -203,12 +203,6 @@ def _constructor_arguments(client: ObjectClient) -> tuple[tuple[Any, ...], dict[
         ) from None
 
 
-def identity_of(clients: Clients) -> str | None:
-    """Distinguishes the objects of a store from all others: its URL, and what options and environment define of the server and the account, but no credentials.
-    None for a store in memory."""
-    return None if clients.kind == "MemoryStore" else " ".join([clients.url, *clients.server])
-
-
 def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
     """What options, or else the environment, define of server and account. Each value has one name, so that one server has one result however it was given."""
     beginnings = _BEGINNINGS.get(kind, ())

@@ -15,7 +15,7 @@ from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import warn_caller
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
-from frazil.stores.objects.clients import clients_of, identity_of, open_url
+from frazil.stores.objects.clients import clients_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
@@ -153,7 +153,8 @@ class ObjectStore(Store):
 
     @property
     def identity(self) -> str | None:
-        return identity_of(self._clients)
+        """The URL, and what options and environment define of the server and the account, but no credentials. None for a store in memory."""
+        return None if self._clients.kind == "MemoryStore" else " ".join([self.url, *self._clients.server])
 
     @property
     def server(self) -> str:
@@ -201,7 +202,6 @@ class ObjectStore(Store):
         of_name: list[list[int]] = [[] for _ in names]
         for i, name in enumerate(spans[:, 0].tolist()):
             of_name[name].append(i)
-        count = len(spans)
         for name, rows in enumerate(of_name):
             if not rows and continue_from is None:
                 of_name[name] = [len(requests)]
@@ -210,11 +210,10 @@ class ObjectStore(Store):
         self._warn_of_redirects()
         # find the present version of changed objects: it is returned in Changed
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
-        for i, now in zip(
-            stale, self._all(self._reader.answer, [RangeRequest(requests[i].key) for i in stale]), strict=True
-        ):
-            answers[i] = now._replace(state="changed")
-        return put_together(names, spans, answers[:count], of_name, answers, expected, continue_from)
+        self._read_again(answers, {i: RangeRequest(requests[i].key) for i in stale})
+        for i in stale:
+            answers[i] = answers[i]._replace(state="changed")
+        return put_together(names, spans, answers, of_name, expected, continue_from)
 
     def _warn_of_redirects(self) -> None:
         """Warns of servers that sent answers after a redirect, once for each."""
@@ -240,15 +239,16 @@ class ObjectStore(Store):
                     }
             if not again:
                 return answers
-            for i, answer in zip(again, self._all(self._reader.answer, list(again.values())), strict=True):
-                answers[i] = answer
-            for rows in of_name:  # do not wait for a version that is replaced already
-                if any(answers[i].state == "changed" and not requests[i].expect for i in rows):
-                    for i, answer in zip(
-                        rows, self._all(self._reader.answer, [requests[i] for i in rows]), strict=True
-                    ):
-                        answers[i] = answer
+            self._read_again(answers, again)
+            # do not wait for a version that is replaced already
+            lost = [rows for rows in of_name if any(answers[i].state == "changed" and i in again for i in rows)]
+            self._read_again(answers, {i: requests[i] for rows in lost for i in rows})
         raise replaced("an object was", requests[0].key)
+
+    def _read_again(self, answers: list[Answer], requests: Mapping[int, RangeRequest]) -> None:
+        """Replaces some of the answers by those to other requests."""
+        for i, answer in zip(requests, self._all(self._reader.answer, list(requests.values())), strict=True):
+            answers[i] = answer
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -404,19 +404,14 @@ class ObjectStore(Store):
                 hint="erase it without a condition, or overwrite it",
             )
         existing = [name for name, version in zip(names, expect, strict=True) if version is not None]
-        present = {
-            name: Changed(answer.version)
-            for name, answer in zip(
-                existing, self._all(self._reader.answer, [RangeRequest(name) for name in existing]), strict=True
-            )
-            if answer.version is not None
-        }
+        answers = self._all(self._reader.answer, [RangeRequest(name) for name in existing])
+        versions = {name: answer.version for name, answer in zip(existing, answers, strict=True)}
         unconditional = [name for name, version in zip(names, expect, strict=True) if version is None]
         # except for S3, the first missing key ends the call, and the other keys stay
         each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
         parts = [unconditional[first : first + each] for first in range(0, len(unconditional), each)]
         self._all(self._erase, parts)
-        return [present.get(name) for name in names]
+        return [Changed(version) if (version := versions.get(name)) is not None else None for name in names]
 
     def _erase(self, keys: Sequence[str]) -> None:
         try:

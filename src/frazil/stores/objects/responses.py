@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 def put_together(
     names: Sequence[str],
     spans: Columns,
-    of_spans: Sequence[Answer],
-    of_name: Sequence[Sequence[int]],
     answers: Sequence[Answer],
+    of_name: Sequence[Sequence[int]],
     expect: Versions,
     continue_from: Fetched | None,
 ) -> Fetched:
+    """answers: about the spans, then about names without spans; of_name: their rows for each name."""
     status = [FOUND] * len(names)
     versions: list[Version | None] = [None] * len(names)
     version_may_repeat = [False] * len(names)
@@ -61,9 +61,9 @@ def put_together(
             sizes[name] = max(answers[i].size for i in rows)  # a web server need not report it with every range
     buffers: list[SourceBuffer] = []
     out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
+    for i, (name, start, length) in enumerate(spans.tolist()):
         if status[name] == FOUND:
-            buffers.append(answer.data)
+            buffers.append(answers[i].data)
             # a range that reaches beyond the end keeps its length, and reading it fails
             nbytes = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
             out[i] = -len(buffers), 0, nbytes

@@ -54,24 +54,20 @@ class _Busy(Record):
     wait: float
 
 
-class Head(Record):
-    """headers: by lower-case names; values of one name are joined by commas. length: of the body as the server states it, None where it states none"""
-
-    status: int
-    headers: Mapping[str, str]
-    length: int | None
-
-
 class WebAnswer:
-    """A response whose body has not been read. url: of the server that sent it, after redirects. in_folder: whether a redirect added a slash to the path, as
-    servers do for a folder. Reading raises StoreError or another OSError if the body ends too early, the connection fails, or the time `until` (on the
-    monotonic clock) is over."""
+    """A response whose body has not been read. Reading raises StoreError or another OSError if the body ends too early, the connection fails, or the time
+    `until` (on the monotonic clock) is over.
 
-    __slots__ = ("_response", "_until", "head", "in_folder", "url")
+    headers    by lower-case names; values of one name are joined by commas
+    length     of the body as the server states it, None where it states none
+    in_folder  whether a redirect added a slash to the path, as servers do for a folder"""
 
-    def __init__(self, url: str, response: urllib3.BaseHTTPResponse, until: float) -> None:
-        self.in_folder = False
-        self.url, self.head, self._response, self._until = url, _head(response), response, until
+    __slots__ = ("_response", "_until", "headers", "in_folder", "length", "status")
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, until: float) -> None:
+        self.status, self._response, self._until, self.in_folder = response.status, response, until, False
+        self.headers: Final = {name.lower(): response.headers[name] for name in response.headers}
+        self.length: Final = _stated_length(self.headers)
 
     def fill(self, view: memoryview) -> int:
         """Reads the body until the memory is full or the body ends. Returns how many bytes."""
@@ -221,13 +217,13 @@ class WebClient:
         until, in_folder = time.monotonic() + self.options.whole, False
         for _ in range(_MOST_REDIRECTS):
             with self._answered(method, url, headers, until) as answer:
-                status = answer.head.status
+                status = answer.status
                 if status in _RETRY_STATUSES or (status >= 500 and status != _NOT_IMPLEMENTED):
-                    return _Busy(status, _retry_after(answer.head.headers))
+                    return _Busy(status, _retry_after(answer.headers))
                 if status not in REDIRECTS:
                     answer.in_folder = in_folder
                     return take(answer)
-                target = next_address(url, answer.head.headers.get("location"), self.allowed, key)
+                target = next_address(url, answer.headers.get("location"), self.allowed, key)
             in_folder = in_folder or leads_to_folder(url, target)
             self._warn_of_redirect(url, target)
             url = target
@@ -267,7 +263,7 @@ class WebClient:
                 redirect=False, retries=False, preload_content=False, decode_content=False,
             )  # fmt: skip
         try:
-            answer = WebAnswer(url, response, until)
+            answer = WebAnswer(response, until)
         except BaseException:
             response.close()
             raise
@@ -300,16 +296,15 @@ def _create_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float)
     return manager
 
 
-def _head(response: urllib3.BaseHTTPResponse) -> Head:
+def _stated_length(headers: Mapping[str, str]) -> int | None:
     """Raises StoreError (EPROTO) for a response with two lengths, a length that is no number, or an encoding that was not requested."""
-    headers = {name.lower(): response.headers[name] for name in response.headers}
     coding = headers.get("transfer-encoding")
     stated = {value.strip() for value in headers["content-length"].split(",")} if "content-length" in headers else set()
     if len(stated) > 1 or any(_SIZE.fullmatch(value) is None for value in stated):
         raise StoreError("the response states two lengths, or one that is not a number", errno=EPROTO)
     if coding is not None and (coding.lower() != "chunked" or stated):
         raise StoreError("the response has an encoding that was not requested", errno=EPROTO)
-    return Head(response.status, headers, int(stated.pop()) if stated else None)
+    return int(stated.pop()) if stated else None
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

@@ -56,7 +56,7 @@ def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, 
 
 def _part_of(answer: WebAnswer) -> tuple[int, ...]:
     """The first and the last byte in a response with a range, and the size of the whole file."""
-    content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
     if content_range is None:
         raise StoreError("a part of the object came without saying which", errno=EPROTO)
     return tuple(map(int, content_range.groups()))
@@ -84,14 +84,14 @@ class WebReader(RangeReader):
 
     def _look_up(self, request: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
-            if answer.head.status in _NO_HEADS:
+            if answer.status in _NO_HEADS:
                 return None
             refused = self._refusal(answer, request)
             if refused is not None:
                 return refused
-            if answer.head.length is None:  # generated while it is sent: only the headers of a range have its size
+            if answer.length is None:  # generated while it is sent: only the headers of a range have its size
                 return None
-            return self._found(answer, request, b"", answer.head.length)
+            return self._found(answer, request, b"", answer.length)
 
         return self._client.request("HEAD", request.key, {}, take) or self._client.request(
             "GET", request.key, {"Range": "bytes=0-0"}, lambda answer: self._look_up_by_get(answer, request)
@@ -99,7 +99,7 @@ class WebReader(RangeReader):
 
     def _look_up_by_get(self, answer: WebAnswer, request: RangeRequest) -> Answer:
         """The answer for an object from the headers of a range, or of the whole object."""
-        status, length = answer.head.status, answer.head.length
+        status, length = answer.status, answer.length
         if status == 416:
             return self._found(answer, request, b"", 0)
         refused = self._refusal(answer, request)
@@ -112,7 +112,7 @@ class WebReader(RangeReader):
             headers["If-Match"] = condition
 
         def take(answer: WebAnswer) -> Answer | None:
-            status = answer.head.status
+            status = answer.status
             if status == 416 and ranged is not None:
                 return None
             refused = self._refusal(answer, request)
@@ -124,8 +124,8 @@ class WebReader(RangeReader):
 
     def _refusal(self, answer: WebAnswer, request: RangeRequest) -> Answer | None:
         """The answer for a status without bytes; None for a status with bytes."""
-        status = answer.head.status
-        kind = answer.head.headers.get("content-type", "")
+        status = answer.status
+        kind = answer.headers.get("content-type", "")
         if status in {404, 410} or (status == 200 and answer.in_folder and kind.startswith("text/html")):
             return ABSENT_ANSWER
         if status == 412 and request.expect is not None:
@@ -138,7 +138,7 @@ class WebReader(RangeReader):
     def _check_encoding(self, answer: WebAnswer, request: RangeRequest) -> None:
         """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
         which some servers keep from an upload, are ignored."""
-        named = answer.head.headers.get("content-encoding", "").lower().split(",")
+        named = answer.headers.get("content-encoding", "").lower().split(",")
         encoding = next((name.strip() for name in named if name.strip() in _ENCODINGS), None)
         if encoding is not None:
             reason = f"the server sends it encoded (Content-Encoding: {encoding}), which was not requested"
@@ -158,13 +158,13 @@ class WebReader(RangeReader):
             expected = clip_span(request.start, request.length, size)
         if (first, last + 1 - first) != expected:
             raise StoreError(f"bytes {first} to {last} of the object came, which were not requested", errno=EPROTO)
-        if answer.head.length not in {None, expected[1]}:
+        if answer.length not in {None, expected[1]}:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, request, self._body(answer, request, expected[1]), size)
 
     def _cut(self, answer: WebAnswer, request: RangeRequest) -> Answer:
         """From a response with the whole object: the requested range. Bytes before it are read and dropped, bytes after it are never read."""
-        size = answer.head.length
+        size = answer.length
         if size is None:
             return self._grown(answer, request)
         start, length = clip_span(request.start, request.length, size)
@@ -210,9 +210,9 @@ class WebReader(RangeReader):
         return self._found(answer, request, data[begin : begin + nbytes], size)
 
     def _found(self, answer: WebAnswer, request: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
-        head = answer.head
-        web_size = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
-        version, version_may_repeat = web_version(head.headers, web_size)
+        # not by how far this body was read
+        web_size = -1 if answer.status == 200 and answer.length is None else size
+        version, version_may_repeat = web_version(answer.headers, web_size)
         if request.expect is not None and version != request.expect:
             return CHANGED_ANSWER
         return Answer("found", data, version, size, version_may_repeat)

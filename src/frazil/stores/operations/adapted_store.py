@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -152,22 +153,19 @@ class AdaptedStore(Store):
 
     def _answer(self, names: Sequence[str], spans: Columns, objects: Objects, status: list[int]) -> Fetched:
         buffers: list[SourceBuffer] = []
-        numbers: dict[tuple[str, Span], int] = {}
         rows = np.empty((len(spans), 3), np.int64)
         for i, (name, start, length) in enumerate(spans.tolist()):
             entry = objects[names[name]]
             if status[name] != FOUND or entry is None:
                 rows[i] = (MISSING, 0, 0)
                 continue
-            part = (0, -1) if entry.whole is not None else (start, length)
-            value = entry.value(part)
-            number = numbers.setdefault((names[name], part), len(buffers))
-            if number == len(buffers):
-                buffers.append(value)
             if entry.whole is not None:
-                rows[i] = (-1 - number, *resolve_span(start, length, len(value)))
+                buffers.append(entry.whole)
+                rows[i] = (-len(buffers), *resolve_span(start, length, len(entry.whole)))
             else:
-                rows[i] = (-1 - number, 0, length if start >= 0 and length >= 0 else len(value))
+                value = entry.parts[start, length]
+                buffers.append(value)
+                rows[i] = (-len(buffers), 0, length if start >= 0 and length >= 0 else len(value))
         found = [objects[name] for name in names]
         versions = [None if entry is None else entry.version for entry in found]
         sizes = np.array([-1 if entry is None else entry.size for entry in found], np.int64)
@@ -299,7 +297,7 @@ class AdaptedStore(Store):
         changed: dict[str, Changed] = {}
         for key, version in expected.items():
             if version is not ANY:
-                exists = self._ops.version is not None or fallbacks.exists(self._ops, key)
+                exists = self._ops.version is not None or fallbacks.has_bytes(self._ops, key, 0)
                 present = (self._version(key) or ABSENT) if exists else ABSENT
                 if version != present:
                     changed[key] = Changed(present)
@@ -328,11 +326,8 @@ class AdaptedStore(Store):
                     fallbacks.erase(ops, part)
             return
         self.require("writable")
-        with self._guard.writing_all():
-            try:
-                ops.erase_prefix(prefix)
-            except MISSING_ERRORS:
-                return
+        with self._guard.writing_all(), suppress(*MISSING_ERRORS):
+            ops.erase_prefix(prefix)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 

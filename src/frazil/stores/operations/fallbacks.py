@@ -5,7 +5,8 @@ Everything uses the operations that an object has (protocols.py); versions, lock
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.base.record import Record
@@ -190,24 +191,16 @@ def _ranges(can: Operations, ranges: Sequence[tuple[str, tuple[int, int | None]]
     return values
 
 
-def exists(can: Operations, key: str) -> bool:
-    """Whether a key has a value, by the cheapest operation."""
+def has_bytes(can: Operations, key: str, count: int) -> bool:
+    """Whether a key has a value of at least this many bytes, by the cheapest operation."""
     if can.size is not None:
-        return _or_none(can.size, key) is not None
+        size = _or_none(can.size, key)
+        return size is not None and size >= count
     if can.get_partial_values is not None:
-        return _ranges(can, [(key, (0, 1))])[0] is not None
-    return _whole_values(can, [key])[0] is not None
-
-
-def _has_bytes(can: Operations, key: str, count: int) -> bool:
-    """Whether the value of a key, "" for a missing key, has at least this many bytes."""
-    if count == 0:
-        return True
-    if can.size is not None:
-        return (_or_none(can.size, key) or 0) >= count
-    if can.get_partial_values is not None:
-        return bool(_ranges(can, [(key, (count - 1, 1))])[0])
-    return len(_whole_values(can, [key])[0] or b"") >= count
+        last = _ranges(can, [(key, (max(count - 1, 0), 1))])[0]
+        return last is not None and len(last) >= min(count, 1)
+    value = _whole_values(can, [key])[0]
+    return value is not None and len(value) >= count
 
 
 def is_readable(can: Operations) -> bool:
@@ -236,7 +229,7 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
             can.set(key, value)
     elif values:
         assert can.set_partial_values is not None, "is_writable"
-        longer = [key for key, value in values.items() if not is_readable(can) or _has_bytes(can, key, len(value) + 1)]
+        longer = [key for key, value in values.items() if not is_readable(can) or has_bytes(can, key, len(value) + 1)]
         if longer and not is_erasable(can):
             raise StoreError(
                 "the store cannot shorten a value", key=longer[0], hint="it needs `set`, `erase` or `erase_values`"
@@ -253,7 +246,7 @@ def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
         for start, value in parts:
             needed = start if start > reach else needed
             reach = max(reach, start + len(value))
-        if not _has_bytes(can, key, needed):
+        if needed and not has_bytes(can, key, needed):
             raise InvalidInputError(
                 f"a value of less than {needed} bytes cannot be written from byte {needed}",
                 key=key,
@@ -276,10 +269,8 @@ def erase(can: Operations, keys: Sequence[str]) -> None:
     else:
         for key in keys:
             assert can.erase is not None, "is_erasable"
-            try:
+            with suppress(*MISSING_ERRORS):
                 can.erase(key)
-            except MISSING_ERRORS:
-                continue
 
 
 # --- listing -------------------------------------------------------------------------------------------------------------------------
@@ -290,8 +281,8 @@ def is_listable(can: Operations) -> bool:
 
 
 def keys_below(can: Operations, prefix: str) -> list[str]:
-    """All keys that begin with prefix, sorted. An object without `list` is called with "". Raises StoreError if it cannot list at all:
-    the listings below are made from each other, and need one of them."""
+    """All keys that begin with prefix, sorted. An object without `list` is called with "". Raises StoreError if it cannot list at all: the listings below are
+    made from each other, and need one of them; and if its levels have no end."""
     if not is_listable(can):
         raise StoreError("the store is not listable", key=prefix or None, hint=_LISTINGS)
     try:
@@ -301,21 +292,17 @@ def keys_below(can: Operations, prefix: str) -> list[str]:
             return sorted(_below("list_prefix", prefix, can.list_prefix(prefix)))
     except MISSING_ERRORS:
         return []
-    return sorted(set(walk(can, prefix)))
-
-
-def walk(can: Operations, prefix: str) -> Iterator[str]:
-    """The keys that begin with prefix, level by level, in any order, so that the caller can stop early. Raises StoreError if the levels have no end,
-    as those of folders that contain themselves."""
+    found: set[str] = set()
     stack = [prefix]
     while stack:
-        for row in rows_below(can, stack.pop()):
-            if row[-1] != "/":
-                yield row
-                continue
-            if row.count("/") > _DEEPEST:
-                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=row[:100], hint="repair the store")
-            stack.append(row)
+        rows = rows_below(can, stack.pop())
+        found.update(row for row in rows if row[-1] != "/")
+        stack += [row for row in rows if row[-1] == "/"]
+        if stack and stack[-1].count("/") > _DEEPEST:  # folders may contain themselves
+            raise StoreError(
+                f"list_dir goes deeper than {_DEEPEST} levels", key=stack[-1][:100], hint="repair the store"
+            )
+    return sorted(found)
 
 
 def rows_below(can: Operations, prefix: str) -> list[str]:

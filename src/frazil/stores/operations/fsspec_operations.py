@@ -76,12 +76,11 @@ class FileSystemOperations:
     # --- values --------------------------------------------------------------------------------------------------------------------
 
     def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
-        calls = [
-            (self._path(key), start, None if length is None else start + length) for key, (start, length) in key_ranges
-        ]
-        answers = self._map(
-            "cat_file", [(path, start or None if end is None else start, end) for path, start, end in calls]
-        )
+        calls: list[tuple[str, int | None, int | None]] = []
+        for key, (start, length) in key_ranges:
+            path = self._path(key)
+            calls.append((path, start or None, None) if length is None else (path, start, start + length))
+        answers = self._map("cat_file", calls)
         return [
             self._end_of(key_range, answer) if isinstance(answer, Exception) else bytes(answer)
             for key_range, answer in zip(key_ranges, answers, strict=True)

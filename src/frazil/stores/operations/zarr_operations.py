@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -157,25 +157,16 @@ class ZarrOperations:
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
     def _list(self) -> list[str]:
-        return self._run(self._listed)
-
-    async def _listed(self) -> list[str]:
-        return [key async for key in self.store.list()]
+        return self._run(lambda: _items(self.store.list))
 
     def _list_prefix(self, prefix: str) -> list[str]:
-        async def listed() -> list[str]:
-            return [key async for key in self.store.list_prefix(prefix)]
-
-        found = self._run(lambda: _found(listed(), None, missing=()))
+        found = self._run(lambda: _found(_items(self.store.list_prefix, prefix), None, missing=()))
         return [key for key in (self._list() if found is None else found) if key.startswith(prefix)]
 
     def _list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """zarr-python does not distinguish keys and prefixes: each name is looked up."""
-
-        async def listed() -> list[str]:
-            return [name.strip("/") async for name in self.store.list_dir(prefix)]
-
-        names = sorted({prefix + name for name in self._run(lambda: _found(listed(), [], missing=())) if name})
+        listed = self._run(lambda: _found(_items(self.store.list_dir, prefix), [], missing=()))
+        names = sorted({prefix + name.strip("/") for name in listed if name.strip("/")})
         found = self._map(self._key_and_prefix, names)
         keys = [name for name, (is_key, _) in zip(names, found, strict=True) if is_key]
         return keys, [name for name, (_, is_prefix) in zip(names, found, strict=True) if is_prefix]
@@ -263,6 +254,10 @@ class ZarrOperations:
             raise answer
         finally:
             del answer  # its traceback has this frame
+
+
+async def _items(list_names: Callable[..., AsyncIterator[str]], *prefix: str) -> list[str]:
+    return [name async for name in list_names(*prefix)]
 
 
 async def _found(call: Awaitable[R], absent: R, *, missing: tuple[type[Exception], ...] = MISSING_ERRORS) -> R:
