@@ -77,11 +77,11 @@ CHANGED_ANSWER: Final = Answer("changed")
 class RangeReader(ABC):
     """Reads ranges of the objects of one server. Finds out whether the server has ranges that count from the end."""
 
-    __slots__ = ("_limit", "_suffixes")
+    __slots__ = ("_limit", "_suffixes", "_url")
 
-    def __init__(self, limit: int, *, suffixes: bool) -> None:
-        """limit: bytes of one answer if the caller does not know how many it wants."""
-        self._limit, self._suffixes = limit, suffixes
+    def __init__(self, url: str, limit: int, *, suffixes: bool) -> None:
+        """url: of the store, without secrets; limit: bytes of one answer if the caller does not know how many it wants."""
+        self._url, self._limit, self._suffixes = url, limit, suffixes
 
     def answer(self, request: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
@@ -131,22 +131,20 @@ class RangeReader(ABC):
         self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
         return self._suffix(request)
 
+    def _most_bytes(self, request: RangeRequest) -> int | None:
+        """How many bytes a span up to the end may have: as many as its caller expects, or the store's limit if that is more; None: any number."""
+        return max(-1 - request.length, self._limit) if request.length < -1 else None
 
-def most_bytes(request: RangeRequest, limit: int) -> int | None:
-    """How many bytes a span up to the end may have: as many as its caller expects, or the store's limit if that is more; None: any number."""
-    return max(-1 - request.length, limit) if request.length < -1 else None
+    def _check_length(self, length: int, most: int | None, key: str) -> None:
+        """Raises StoreError for an object that is larger than allowed, or than all memory of this machine, before its bytes are accepted.
 
-
-def check_length(length: int, most: int | None, key: str, url: str) -> None:
-    """Raises StoreError for an object that is larger than allowed, or than all memory of this machine, before its bytes are accepted.
-
-    most: bytes; None: any size"""
-    if most is not None and length > most:
-        reason = f"it has {length} bytes or more, and at most {most} are expected"
-        raise read_failure(reason, "check the server; Runtime(bytes_in_flight=) raises the limit", key, url)
-    if length > _memory():
-        reason = f"the server says that it has {length} bytes, more than the memory of this machine"
-        raise read_failure(reason, "check the server; parts of it can be read", key, url)
+        most: bytes; None: any size"""
+        if most is not None and length > most:
+            reason = f"it has {length} bytes or more, and at most {most} are expected"
+            raise read_failure(reason, "check the server; Runtime(bytes_in_flight=) raises the limit", key, self._url)
+        if length > _memory():
+            reason = f"the server says that it has {length} bytes, more than the memory of this machine"
+            raise read_failure(reason, "check the server; parts of it can be read", key, self._url)
 
 
 def _memory() -> int:
@@ -200,7 +198,7 @@ class ObjectReader(RangeReader):
     __slots__ = ("_below", "_clients", "_reader")
 
     def __init__(self, clients: Clients, limit: int) -> None:
-        super().__init__(limit, suffixes=clients.kind != "AzureStore")
+        super().__init__(clients.url, limit, suffixes=clients.kind != "AzureStore")
         self._clients = clients
         self._reader, self._below = clients.connection.reader, clients.below
 
@@ -216,7 +214,7 @@ class ObjectReader(RangeReader):
         version = version_of(meta, self._clients.kind)
         if version is None and self._clients.kind != "HTTPStore":
             hint = "check that an object store answers at this endpoint: all its answers have ETags"
-            raise read_failure("the response has no version of it", hint, key, self._clients.url)
+            raise read_failure("the response has no version of it", hint, key, self._url)
         return version
 
     def _opened(self, key: str) -> GetResult | None:
@@ -226,7 +224,7 @@ class ObjectReader(RangeReader):
         except Exception as error:
             if meaning_of(error) == "absent":
                 return None
-            raise failure(error, "could not be read", key, self._clients.url) from None
+            raise failure(error, "could not be read", key, self._url) from None
 
     def _range(self, request: RangeRequest) -> Answer:
         if request.length < 0:
@@ -237,12 +235,12 @@ class ObjectReader(RangeReader):
         """All bytes from an offset on: in one request if they are no more than the limit, else in parts of one version."""
         for _ in attempts(READS):
             first = self._range(request._replace(length=self._limit))
-            length = first.size - request.start
-            if first.state != "found" or length <= self._limit:
-                if first.state == "found":
-                    check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
+            if first.state != "found":
                 return first
-            check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
+            length = first.size - request.start
+            self._check_length(length, self._most_bytes(request), request.key)
+            if length <= self._limit:
+                return first
             whole = empty_buffer(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
@@ -270,20 +268,20 @@ class ObjectReader(RangeReader):
             except Exception as error:
                 if not breaks_off(error):
                     return self._refused(error, request)
-                lost = failure(error, "could not be read", request.key, self._clients.url)
+                lost = failure(error, "could not be read", request.key, self._url)
                 continue
             try:
                 answer = self._received(result, request)
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
                 if meaning_of(error) != "lost":
-                    raise failure(error, "could not be read", request.key, self._clients.url) from None
-                lost = failure(error, "could not be read", request.key, self._clients.url)
+                    raise failure(error, "could not be read", request.key, self._url) from None
+                lost = failure(error, "could not be read", request.key, self._url)
             else:
                 if answer is not None:
                     self._clients.connection.answered_as_a_store = True
                     return answer
-                lost = read_failure(SHORT, "check the server, and proxies before it", request.key, self._clients.url)
+                lost = read_failure(SHORT, "check the server, and proxies before it", request.key, self._url)
         try:
             raise lost
         finally:
@@ -297,7 +295,7 @@ class ObjectReader(RangeReader):
             return CHANGED_ANSWER
         first, last = result.range  # never more than requested: the client checks it
         if request.start < 0:
-            check_length(last - first, None, request.key, self._clients.url)
+            self._check_length(last - first, None, request.key)
         data = _collected(result, last - first)
         if data is None:
             return None
@@ -311,7 +309,7 @@ class ObjectReader(RangeReader):
         except MemoryError:
             raise
         except Exception:
-            raise failure(refusal, "could not be read", request.key, self._clients.url) from None
+            raise failure(refusal, "could not be read", request.key, self._url) from None
         return Answer("found", b"", self._version(meta, request.key), meta["size"])
 
     def _refused(self, error: Exception, request: RangeRequest) -> Answer:
@@ -336,7 +334,7 @@ class ObjectReader(RangeReader):
             return self._head(request, error)
         if is_of_a_store(error):
             self._clients.connection.answered_as_a_store = True
-        raise failure(error, "could not be read", request.key, self._clients.url) from None
+        raise failure(error, "could not be read", request.key, self._url) from None
 
 
 def _collected(result: GetResult, count: int) -> bytes | memoryview | None:

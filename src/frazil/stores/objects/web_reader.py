@@ -17,9 +17,7 @@ from frazil.stores.objects.range_requests import (
     Answer,
     RangeReader,
     RangeRequest,
-    check_length,
     condition_of,
-    most_bytes,
 )
 from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
@@ -69,7 +67,7 @@ class WebReader(RangeReader):
 
     def __init__(self, client: WebClient, limit: int) -> None:
         """limit: bytes of a body without a known length, if the request has no length."""
-        super().__init__(limit, suffixes=True)
+        super().__init__(client.url, limit, suffixes=True)
         self._client = client
 
     def _range(self, request: RangeRequest) -> Answer:
@@ -133,7 +131,7 @@ class WebReader(RangeReader):
         if status in {200, 206}:
             self._check_encoding(answer, request)
             return None
-        raise status_failure(status, request.key, self._client.url)
+        raise status_failure(status, request.key, self._url)
 
     def _check_encoding(self, answer: WebAnswer, request: RangeRequest) -> None:
         """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
@@ -143,7 +141,7 @@ class WebReader(RangeReader):
         if encoding is not None:
             reason = f"the server sends it encoded (Content-Encoding: {encoding}), which was not requested"
             hint = "let the server send the stored bytes, without a content encoding"
-            raise read_failure(reason, hint, request.key, self._client.url)
+            raise read_failure(reason, hint, request.key, self._url)
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +168,7 @@ class WebReader(RangeReader):
         start, length = clip_span(request.start, request.length, size)
         if start > self._limit:
             # dropping that many bytes takes long, and a server that announces more bytes than the memory has is not believed
-            check_length(size, None, request.key, self._client.url)
+            self._check_length(size, None, request.key)
         if answer.skip(start) != start:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, request, self._body(answer, request, length), size)
@@ -178,7 +176,7 @@ class WebReader(RangeReader):
     def _body(self, answer: WebAnswer, request: RangeRequest, length: int) -> memoryview:
         """`length` bytes, which are no more than the caller wants."""
         if request.length < 0:
-            check_length(length, most_bytes(request, self._limit), request.key, self._client.url)
+            self._check_length(length, self._most_bytes(request), request.key)
         data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
@@ -190,7 +188,7 @@ class WebReader(RangeReader):
         if start > 0 and answer.skip(start) != start:
             return self._found(answer, request, b"", -1)
         bounded = start >= 0 and length >= 0
-        most = length if bounded else (most_bytes(request, self._limit) or self._limit)
+        most = length if bounded else (self._most_bytes(request) or self._limit)
         pieces: list[bytes] = []
         count = 0
         while count < most + (not bounded):
@@ -201,7 +199,7 @@ class WebReader(RangeReader):
             if found < len(block):
                 break
         if not bounded:
-            check_length(count, most, request.key, self._client.url)
+            self._check_length(count, most, request.key)
         data = b"".join(pieces)
         if bounded:
             return self._found(answer, request, data, start + count if count < length else -1)
