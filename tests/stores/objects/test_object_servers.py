@@ -26,7 +26,7 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.value_copies import put_parts
-from frazil.stores.values import NO_SPANS
+from frazil.stores.values import ANY, NO_SPANS, Changed, Pieces, Sources
 from frazil.testing import StoreProfile, StoreTests
 from frazil.testing.checks import refusal
 from frazil.testing.store_reading import StoreReadingTests
@@ -169,6 +169,30 @@ def test_a_stream_to_a_bucket_has_a_few_parts_in_memory(s3: S3) -> None:
     put_parts(store, "a", 80 * 2**20, (_Part(2**20) for _ in range(80)))
     assert store.get("a") == bytes(80 * 2**20)
     assert _Part.most <= 30, "two parts of 8 MiB are sent, and one is filled"
+
+
+def test_a_stream_has_the_version_of_its_value_and_of_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client returns no version of a stream: the store looks it up, and another writer may have replaced the value by then."""
+    store = ObjectStore(obstore.store.MemoryStore())
+    rows, offsets = np.array([[-1, 0, 3]], np.int64), np.array([0, 1], np.int64)
+
+    def version_of_stream() -> bytes:
+        pieces = Pieces(Sources(None, ()), rows, offsets, parts=iter([b"a", b"bc"]))
+        (version,) = store.put_many(["a"], pieces, [ANY])
+        assert isinstance(version, bytes)
+        return version
+
+    assert (b"abc", version_of_stream()) == store.get_versioned("a")
+    look_up = ObjectStore._version_with
+
+    def replaced(self: ObjectStore, mark: str, key: str) -> bytes | None:
+        store.set("a", b"of another")
+        return look_up(self, mark, key)
+
+    monkeypatch.setattr(ObjectStore, "_version_with", replaced)
+    version = version_of_stream()
+    assert isinstance(store.put("a", b"new", version), Changed)
+    assert store.get("a") == b"of another"
 
 
 def test_a_stream_that_breaks_removes_what_it_sent(s3: S3) -> None:
