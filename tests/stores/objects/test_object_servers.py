@@ -195,6 +195,12 @@ def test_a_stream_has_the_version_of_its_value_and_of_no_other(monkeypatch: pyte
     assert store.get("a") == b"of another"
 
 
+def test_a_stream_is_stored_where_it_cannot_be_read_back(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("GET .", "403", None)
+        put_parts(s3.store(endpoint=proxy.url), "a", 2**24, iter([bytes(2**23)] * 2))
+
+
 def test_a_stream_that_breaks_removes_what_it_sent(s3: S3) -> None:
     def parts() -> Iterator[bytes]:
         yield bytes(2**24)

@@ -306,7 +306,7 @@ class ObjectStore(Store):
                 file.close()
             except Exception as error:
                 return self._version_after_failure(error, key, mark)
-        # that of another writer is no version of this value: no object has the mark as its version
+        # the version of another writer's value is not that of this one: no object has the mark as its version
         return self._version_with(mark, key) or mark.encode()
 
     def _write_part(self, file: WritableFile, part: bytes, key: str) -> None:
@@ -318,9 +318,8 @@ class ObjectStore(Store):
     def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was
         refused, as they are no parts any more. Raises StoreError where nothing was stored."""
-        with suppress(StoreError):  # that it cannot be read now is not what went wrong first
-            if mark is not None and (stored := self._version_with(mark, key)) is not None:
-                return stored
+        if mark is not None and (stored := self._version_with(mark, key)) is not None:
+            return stored
         if meaning_of(error) == "exists":
             raise self._key_conflict(key) from None
         raise failure(error, "could not be written", key, self.url) from None
@@ -363,17 +362,17 @@ class ObjectStore(Store):
             # refused, and yet the version is the expected one: another writer was active just then, and failed
         if failed is None:
             raise self._key_conflict(key)
-        if may_be_done:
-            with suppress(StoreError):  # a failure to read it now is not the first error
-                if (stored := self._version_with(mark, key)) is not None:
-                    return stored
+        if may_be_done and (stored := self._version_with(mark, key)) is not None:
+            return stored
         message = "could not be written, or its answer was lost" if may_be_done else "could not be written"
         raise failure(failed, message, key, self.url) from None
 
     def _version_with(self, mark: str, key: str) -> Version | None:
-        """The version of the present object if it was written with this mark."""
-        present = self._reader.answer(RangeRequest(key))
-        return present.version if present.mark == mark else None
+        """The version of the present object if it was written with this mark. That it cannot be read now is no error: it is not what went wrong first."""
+        with suppress(StoreError):
+            present = self._reader.answer(RangeRequest(key))
+            return present.version if present.mark == mark else None
+        return None
 
     def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
         tag, generation = result["e_tag"], result["version"]
