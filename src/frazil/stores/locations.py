@@ -44,7 +44,6 @@ _ALLOWED: Final = (
     'a folder or a zip archive ("sea.zarr", "sea.zarr.zip", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
     "an object of obstore, a store of zarr-python, fsspec's (file system, path), or a dict of keys to bytes"
 )
-_REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
 
 class StorePath(Record):
@@ -115,7 +114,7 @@ def resolve(
                 "the store in memory has no name", path=text, hint='"memory://name", or MemoryStore()'
             )
         return memory.MemoryStore(name), key_prefix(inside) + below
-    if scheme in _REMOTE:
+    if scheme in clients.CLASSES:
         archive = split_archive(text, is_url=True)
         if archive is None:
             return object_store.ObjectStore(text, **options), below

@@ -23,7 +23,7 @@ from frazil.stores.objects.web_options import backoff_of, request_time, web_opti
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
 
-_CLASSES: Final = {
+CLASSES: Final = {
     "s3": "S3Store",
     "s3a": "S3Store",
     "gs": "GCSStore",
@@ -75,14 +75,14 @@ def is_client(value: object) -> TypeGuard[ObjectClient]:
 
 def is_supported(client: object) -> TypeGuard[ObjectClient]:
     """Whether clients_of takes an object of obstore of this kind: a bucket, a web server or memory, but not a folder."""
-    return is_client(client) and type(client).__name__ in {*_CLASSES.values(), "MemoryStore"}
+    return is_client(client) and type(client).__name__ in {*CLASSES.values(), "MemoryStore"}
 
 
 def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
     """The clients for a URL; equal ones in use are shared. Raises InvalidInputError for a URL without a bucket, for invalid options, and where obstore is
     not installed."""
     scheme, host, prefix = _split_url(url)
-    kind = _CLASSES[scheme]
+    kind = CLASSES[scheme]
     remaining = dict(options)
     client, retry = [_mapping(remaining.pop(name, {}), name) for name in ("client_options", "retry_config")]
     profile = read_profile(remaining) if kind == "S3Store" else None
@@ -117,7 +117,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
         decider = _create_client(kind, bucket, whole, writing, {**retry, "max_retries": 0})
         return Connection(reader, writer, decider, requests_in_flight)
 
-    variables, settings = environment(*_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
+    variables, settings = environment(_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
     key = [kind, bucket, remaining, client, retry, requests_in_flight, variables, settings]
     connection = shared_connection(key, connected)
     if kind == "HTTPStore":
@@ -132,7 +132,7 @@ def _split_url(url: str) -> tuple[str, str, str]:
     """(scheme, bucket or host, prefix) of a URL. Raises InvalidInputError for one that is not of an object store, or has more than a host and a path."""
     scheme, mark, rest = url.partition("://")
     scheme = scheme.lower()
-    if not mark or scheme not in _CLASSES:
+    if not mark or scheme not in CLASSES:
         raise InvalidInputError(
             "this is not a URL of an object store",
             path=shown_url(url),
@@ -140,7 +140,7 @@ def _split_url(url: str) -> tuple[str, str, str]:
         )
     host, _, prefix = rest.partition("/")
     # without an "@", a colon belongs to a password with a slash in it, which S3 keys often have, or to a port
-    secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
+    secret = ":" in host and not (CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
     if not host or secret or "@" in host or "?" in url or "#" in url:
         raise InvalidInputError(
             "a URL of an object store must have only a bucket (or host) and a path",

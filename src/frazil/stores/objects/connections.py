@@ -181,16 +181,10 @@ def check_process(store: object) -> None:
         )
 
 
-def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
-    """What the environment now defines of servers, credentials and proxies: part of what a client is created from."""
-    starts = tuple(beginning.lower() for beginning in beginnings)
-    return tuple(
-        sorted(
-            variable
-            for variable in os.environ.items()
-            if variable[0].lower().startswith(starts) or variable[0].lower().endswith("_proxy")
-        )
-    )
+def environment(beginnings: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What the environment now defines of servers, credentials and proxies: part of what a client is created from. beginnings: of names, in lower case."""
+    lower = [(name.lower(), name, value) for name, value in os.environ.items()]
+    return sorted((name, value) for key, name, value in lower if key.startswith(beginnings) or key.endswith("_proxy"))
 
 
 def _hashable(value: object) -> Hashable:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from frazil.errors import InvalidInputError
+from frazil.stores.objects.clients import CLASSES
 
 _S3: Final = {
     "key": "access_key_id",
@@ -15,7 +16,6 @@ _S3: Final = {
     "token": "session_token",
     "endpoint_url": "endpoint",
     "region_name": "region",
-    "profile": "profile",
 }
 _NESTED: Final = ("client_kwargs", "config_kwargs")  # of s3fs: arguments of boto's client
 
@@ -26,14 +26,15 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise InvalidInputError("storage_options must be a mapping of names to values", hint='{"anon": True}')
     scheme = location.partition("://")[0].lower() if isinstance(location, str) and "://" in location else ""
-    if scheme not in ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"):
+    if scheme not in CLASSES:
         raise InvalidInputError(
             "storage_options is for URLs of object stores and web servers",
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
     found: dict[str, object] = {}
     remaining = dict(options)
-    if scheme in ("s3", "s3a"):
+    is_s3 = CLASSES[scheme] == "S3Store"
+    if is_s3:
         for name in _NESTED:
             nested = remaining.pop(name, None)
             if nested is not None and not isinstance(nested, Mapping):
@@ -51,7 +52,7 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
             raise InvalidInputError("anon in storage_options must be True or False")
         if anonymous:
             found["skip_signature"] = True
-    names = _S3 if scheme in ("s3", "s3a") else {}
+    names = _S3 if is_s3 else {}
     for name, value in remaining.items():
         if value is not None:  # fsspec's value for an option that is not given
             found[names.get(name, name)] = value
