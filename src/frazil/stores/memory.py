@@ -7,7 +7,6 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,9 +30,6 @@ from frazil.stores.values import (
     mark_stale,
     object_rows,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True)
