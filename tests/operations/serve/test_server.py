@@ -22,7 +22,7 @@ import frazil
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.operations.serve import values
 from frazil.operations.serve.server import Server, follow, serve
-from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores import LocalStore, MemoryStore, Store, ZipStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 from frazil.testing.buffered_store import BufferedStore
@@ -195,14 +195,50 @@ def test_a_value_that_changes(tmp_path: Path) -> None:
         assert client.request("/c/1", Range="bytes=0-").status == 416
 
 
-def test_a_value_as_young_as_the_next_one_may_be_has_no_etag(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_a_value_that_has_just_changed_has_an_etag(kind: str, tmp_path: Path) -> None:
+    """It had none, so that a reader combined the index of a shard with inner chunks of the next one."""
+    store = LocalStore(tmp_path) if kind == "folder" else ZipStore(tmp_path / "a.zip")
     store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", b"one")
     ahead = 10**9 * 4_000_000_000
-    os.utime(tmp_path / "c/0", ns=(ahead, ahead))
+    changed = tmp_path / "c/0" if kind == "folder" else tmp_path / "a.zip"
+    os.utime(changed, ns=(ahead, ahead))
     with serve(store) as server:
-        assert "etag" not in Client(server).request("/c/0").headers
+        client = Client(server)
+        tag = client.request("/c/0").headers["etag"]
+        assert client.request("/c/0", If_Match=tag, Range="bytes=-1").body == b"e"
+        store.set("c/0", b"two")
+        os.utime(changed, ns=(ahead, ahead))
+        assert client.request("/c/0", If_Match=tag).status == 412
+        assert client.request("/c/0").headers["etag"] != tag
+
+
+def test_files_that_have_just_changed_stay_open_for_a_while(tmp_path: Path) -> None:
+    """As long as one is open, no other file has its inode."""
+
+    def is_open(name: str) -> bool:
+        links = [os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")]  # fmt: skip
+        return str(tmp_path / name) in links
+
+    store, now = LocalStore(tmp_path), [0.0]
+    held = values.HeldFiles(lambda: now[0])
+    store.set("old", b"1")
+    old_files(tmp_path)
+    assert values.find_value(store, "old", (0, 1), held=held) is not None
+    assert not is_open("old")
+    for i in range(values._MOST_HELD + 1):
+        store.set(f"{i}", b"1")
+    ahead = 10**9 * 4_000_000_000
+    for i in range(values._MOST_HELD + 1):
+        os.utime(tmp_path / f"{i}", ns=(ahead, ahead))
+    tags = [[value.etag for value in (values.find_value(store, f"{i}", None, held=held) for _ in range(2)) if value] for i in range(values._MOST_HELD + 1)]  # fmt: skip
+    assert all(first == second for first, second in tags[:-1])
+    assert None not in tags[-1] and tags[-1][0] != tags[-1][1], "too many are open: no value has this version"
+    assert is_open("0") and not is_open(f"{values._MOST_HELD}")
+    now[0] = 10.0
+    held.release()
+    assert not is_open("0")
 
 
 def test_etags_of_a_store_in_memory_end_with_the_server() -> None:

@@ -157,6 +157,8 @@ def test_requests_with_an_ambiguous_end_are_refused(served: tuple[Store, Client]
         (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
         (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 70_000 + b"\r\n\r\n", 431),
         (b"GET /zarr.json HTTP/9.9\r\nHost: x\r\n\r\n", 505),
+        (b"GET /zarr.json HTTP/0.9\r\n\r\n", 505),
+        (b"PUT /zarr.json HTTP/0.0\r\nHost: x\r\n\r\n", 505),
         (b"GET /zarr.json NONSENSE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),  # TLS
         (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nA: b\rContent-Length: 5\r\n\r\nhello", 400),

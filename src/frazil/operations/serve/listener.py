@@ -44,6 +44,9 @@ class Served(Protocol):
         is_own: Callable[[str], bool],
     ) -> tuple[Answer, Iterator[bytes]]: ...
 
+    def rest(self) -> None:
+        """Called several times in a second."""
+
     def failed(self, error: Exception) -> None: ...
 
 
@@ -95,6 +98,9 @@ class Listener(ThreadingHTTPServer):
     def run(self) -> None:
         """Serves until `end`."""
         self.serve_forever(_LOOK_SECONDS)
+
+    def service_actions(self) -> None:
+        self.served.rest()
 
     def end(self) -> None:
         """Makes `run` return. No error if it has returned."""
@@ -234,6 +240,9 @@ class _Connection(BaseHTTPRequestHandler):
             self.rfile = connection
         if parsed and isinstance(self.headers, dict):  # newer versions of Python read no headers of HTTP/0.9
             self.headers = self.MessageClass()
+        if parsed and self.request_version < self.default_request_version:  # its answer would have no head
+            self._send_last(refusal(505, "the version of HTTP is not known"))
+            return False
         return parsed
 
     def _answer(self) -> None:

@@ -36,11 +36,12 @@ from frazil.operations.serve.requests import (
 )
 from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
-from frazil.operations.serve.values import PIECE, find_value
+from frazil.operations.serve.values import PIECE, HeldFiles, find_value
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
 from frazil.stores.store import Store
+from frazil.stores.zip.zip_store import ZipStore
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -161,7 +162,8 @@ class Server:
 
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
         documents = ConsolidatedDocuments(options.every)
-        served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), documents)
+        store = source()
+        served = _Served(source, prefix, _salt(store), options.tell, options.cors, ServedNodes(), documents, _held(store))
         # raises the errors in these arguments before anything listens
         hosts_of(options.host, options.port, options.host_names)
         self._listener: Listener = listen(served, options.host, options.port, options.connections)
@@ -206,6 +208,12 @@ def _salt(store: Store) -> bytes:
     return b"" if isinstance(store, LocalStore | NodeStore) else token_bytes(16)
 
 
+def _held(store: Store) -> HeldFiles | None:
+    """For stores whose answers keep files open."""
+    in_files = isinstance(store, LocalStore) or (isinstance(store, ZipStore) and store.file is not None)
+    return HeldFiles() if in_files else None
+
+
 def _to_stderr(line: str) -> None:
     sys.stderr.write(f"frazil: {one_line(line)}\n")
     sys.stderr.flush()
@@ -224,6 +232,7 @@ class _Served(Record):
     cors: frozenset[str]
     nodes: ServedNodes
     consolidated: ConsolidatedDocuments
+    held: HeldFiles | None
 
     def answer(
         self,
@@ -264,7 +273,7 @@ class _Served(Record):
             start, length = answer.span or (0, 0)
             return answer, iter(() if request.head or not length else (document[start : start + length],))
         for _ in attempts(READS):
-            value = find_value(store, self.prefix + request.key, speculative_span(request, PIECE), self.salt)
+            value = find_value(store, self.prefix + request.key, speculative_span(request, PIECE), self.salt, self.held)
             if value is None:
                 break
             answer = answer_value(request, value.size, value.etag)
@@ -310,6 +319,10 @@ class _Served(Record):
             if not documents or has_chunk(arrays[documents], self.prefix + key):
                 found.append(name)
         return found
+
+    def rest(self) -> None:
+        if self.held is not None:
+            self.held.release()
 
     def failed(self, error: Exception) -> None:
         """Reports an error in one line, with any text."""

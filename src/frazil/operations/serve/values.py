@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from secrets import token_bytes
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -12,9 +15,41 @@ from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
-from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
+from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, Version, clip_span
 
 PIECE: Final = 2**21  # bytes read at once, which each request holds in memory
+_HELD_SECONDS: Final = 3.0  # longer than two changes of a file have one time stamp, on disks that keep whole seconds
+_MOST_HELD: Final = 128  # files
+
+
+class HeldFiles:
+    """Files that have just changed, kept open for a while: the next file cannot have the version of an open one, but that of a closed one if both have the same
+    time stamp. Safe to use from many threads.
+
+    clock  returns seconds"""
+
+    __slots__ = ("_clock", "_files", "_lock")
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, Lock()
+        self._files: dict[tuple[str, Version | None], tuple[Fetched, float]] = {}
+
+    def hold(self, key: str, fetched: Fetched) -> bool:
+        """Keeps the file of an answer open, so that its version belongs to it alone. False if too many are open."""
+        self.release()
+        name = (key, fetched.versions[0])
+        with self._lock:
+            if len(self._files) >= _MOST_HELD and name not in self._files:
+                return False
+            self._files[name] = fetched, self._clock() + _HELD_SECONDS
+        return True
+
+    def release(self) -> None:
+        """Closes the files whose time is over."""
+        if self._files:
+            now = self._clock()
+            with self._lock:
+                self._files = {name: held for name, held in self._files.items() if held[1] > now}
 
 
 class Value:
@@ -22,10 +57,10 @@ class Value:
 
     __slots__ = ("_prefetched", "_fetched", "_key", "_store", "etag", "size")
 
-    def __init__(self, store: Store, key: str, fetched: Fetched, prefetched: Columns, salt: bytes) -> None:
+    def __init__(self, store: Store, key: str, fetched: Fetched, prefetched: Columns, etag: str | None) -> None:
         self._store, self._key, self._fetched, self._prefetched = store, key, fetched, prefetched
         self.size = int(fetched.sizes[0])
-        self.etag = _etag(fetched, key, salt)
+        self.etag = etag
 
     def pieces(self, start: int, length: int) -> Iterator[bytes]:
         """The bytes from start, in pieces of at most PIECE; first those that came together with the size. Raises StoreError, and ConflictError if the value was
@@ -51,17 +86,20 @@ class Value:
         return value
 
 
-def find_value(store: Store, key: str, prefetch: tuple[int, int] | None, salt: bytes = b"") -> Value | None:
+def find_value(
+    store: Store, key: str, prefetch: tuple[int, int] | None, salt: bytes = b"", held: HeldFiles | None = None
+) -> Value | None:
     """The value of a key, None if there is none.
 
     prefetch  (start, length) of bytes to fetch in the same request, as in Store.fetch;  salt: restricts ETags to one run of a program
+    held      for a store whose answers keep their files open
     Raises the errors of the store."""
     spans = NO_SPANS if prefetch is None else np.array([[0, *prefetch]], np.int64)
     for _ in attempts(READS):
         fetched = store.fetch([key], spans)
         status = fetched.status[0]
         if status == FOUND and fetched.sizes[0] >= 0:
-            return Value(store, key, fetched, spans, salt)
+            return Value(store, key, fetched, spans, _etag(fetched, key, salt, held))
         if status == FOUND:
             if not len(spans):
                 raise StoreError("the store does not give the size of the value", key=key)
@@ -71,9 +109,15 @@ def find_value(store: Store, key: str, prefetch: tuple[int, int] | None, salt: b
     raise replaced("the value was", key)
 
 
-def _etag(fetched: Fetched, key: str, salt: bytes) -> str | None:
-    """The ETag of a value; None also for a version that the next value may also have."""
+def _etag(fetched: Fetched, key: str, salt: bytes, held: HeldFiles | None) -> str | None:
+    """The ETag of a value. For a version that the next value may also have: that of its file while it is held, else one that no value has, as a client without
+    an ETag would combine parts of two values; None if the store cannot hold values."""
     version = fetched.versions[0]
-    if version is None or (fetched.version_may_repeat is not None and fetched.version_may_repeat[0]):
+    if version is None:
         return None
+    if fetched.version_may_repeat is not None and fetched.version_may_repeat[0]:
+        if held is None:
+            return None
+        if not held.hold(key, fetched):
+            salt = token_bytes(16)
     return f'"{blake2b(key.encode() + bytes(1) + version, digest_size=16, key=salt).hexdigest()}"'
