@@ -235,6 +235,20 @@ def test_links_out_of_the_folder_are_not_served(tmp_path: Path) -> None:
     assert failures == []
 
 
+def test_a_link_below_a_group_does_not_hide_the_group(tmp_path: Path) -> None:
+    """The answer for the group was 404."""
+    frazil.create_group(tmp_path / "a.zarr").create_array("x", data=[1, 2, 3])
+    (tmp_path / "a.zarr" / "y").mkdir()
+    (tmp_path / "a.zarr" / "y" / "zarr.json").symlink_to(tmp_path / "a.zarr" / "x" / "zarr.json")
+    failures: list[str] = []
+    with serve(tmp_path / "a.zarr", tell=failures.append) as server:
+        assert Client(server).request("/zarr.json").body == (tmp_path / "a.zarr" / "zarr.json").read_bytes()
+        assert Client(server).request("/y/zarr.json").status == 404
+        assert failures == []
+        assert Client(server).request("/", Accept="text/html").status == 500
+        assert "y/zarr.json" in failures[0]
+
+
 # --- failures ------------------------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from errno import ELOOP, EXDEV
 from hashlib import blake2b
 from threading import Lock
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from frazil.array.hierarchy.consolidated import documents_below, emit_copies
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.base.record import Record
-from frazil.errors import DataError, InvalidInputError
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.metadata.json_text import dump_json
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import split
@@ -20,6 +21,7 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
 
+LINKS: Final = frozenset({ELOOP, EXDEV})  # errors of links in place of files or folders, which are not followed: they may lead out of a served folder
 _MOST: Final = 10_000  # nodes below a group; the document of a larger one is served as it is stored
 _V2_COPIES: Final = ".zmetadata"
 _REMEMBERED: Final = 16  # documents
@@ -53,7 +55,7 @@ class ConsolidatedDocuments:
 
     def document(self, store: Store, key: str) -> bytes | None:
         """The document to serve under a key instead of the stored value, also for the `.zmetadata` of groups of Zarr v2. None where the stored value is served:
-        for all other keys, and if the nodes below cannot be listed, are too many, or have documents that are not JSON. Raises StoreError."""
+        for all other keys, and if the nodes below cannot be listed, are too many, or have documents that are links or not JSON. Raises StoreError."""
         name = key.rpartition("/")[2]
         if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
             return None
@@ -90,6 +92,10 @@ class ConsolidatedDocuments:
                     self._recent = {**recent, key: document}
                 return document.document
         except (DataError, InvalidInputError):
+            return None
+        except StoreError as error:
+            if error.errno not in LINKS or error.key == key:
+                raise
             return None
 
     def _usable(self, store: Store, key: str, group: GroupMetadata, came: int) -> _Made | None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from errno import ELOOP, ENAMETOOLONG, EXDEV
+from errno import ENAMETOOLONG
 from itertools import chain
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final, Self
@@ -19,7 +19,7 @@ from frazil.base.record import Record
 from frazil.base.retry import READS, attempts, replaced
 from frazil.base.threads import to_its_end
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
-from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
+from frazil.operations.serve.consolidated_documents import LINKS, ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
 from frazil.operations.serve.listener import CONNECTIONS, Listener, listen
 from frazil.operations.serve.page import LEVELS, describe, draw_page
@@ -258,7 +258,7 @@ class _Served(Record):
         except Exception as error:
             if _is_impossible_key(key, error):
                 return refusal(400, "the address is not a key of this store"), iter(())
-            if _leaves_folder(error):
+            if _leaves_folder(key, error):
                 return not_found(), iter(())
             self.failed(error)
             return refusal(500, "the store failed; the server's standard error says why"), iter(())
@@ -330,9 +330,11 @@ class _Served(Record):
         self.tell("".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split())))
 
 
-def _leaves_folder(error: Exception) -> bool:
-    """Whether an error is due to a link in place of a file or folder: links are not followed, as they may lead out of the served folder."""
-    return isinstance(error, StoreError) and error.errno in {ELOOP, EXDEV}
+def _leaves_folder(key: str, error: Exception) -> bool:
+    """Whether an error is due to a link in place of a requested file or folder, or of a folder on the way to it."""
+    if not isinstance(error, StoreError) or error.errno not in LINKS or error.key is None:
+        return False
+    return error.key == key or (key == "" or key.endswith("/")) and error.key.rpartition("/")[0] == key[:-1]
 
 
 def _is_impossible_key(key: str, error: Exception) -> bool:
