@@ -218,8 +218,39 @@ def test_variables_that_share_their_bytes_are_not_all_believed(tmp_path: Path) -
     path = tmp_path / "a.nc"
     path.write_bytes(content.ljust(4000, b"\0"))
     scanned = scan_file(path)
-    assert len(scanned.arrays) == 2 and len(scanned.skipped) == 38
+    assert len(scanned.arrays) == 0 and len(scanned.skipped) == 40
     assert "overlaps" in scanned.skipped[0].reason
+
+
+@pytest.mark.parametrize(("name", "change"), [("a", 4), ("b", -4), ("c", 1), ("c", 4), ("r", -4), ("s", -4), ("a", -100), ("dimension x", 1)])  # fmt: skip
+@pytest.mark.parametrize("kind", FORMATS)
+def test_variables_at_wrong_places_are_not_read(tmp_path: Path, kind: str, name: str, change: int) -> None:
+    """The netCDF library opens no such file; bytes of other variables became values here."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w", format=kind) as file:
+        file.title = "sea"
+        file.createDimension("t", None)
+        file.createDimension("x", 5)
+        for variable_name, of in (("a", "i2"), ("b", "f8"), ("c", "i1")):
+            file.createVariable(variable_name, of, ("x",))[:] = range(5)
+        for variable_name in ("r", "s"):
+            file.createVariable(variable_name, "i2", ("t",))[:] = range(3)
+    agrees(path, scan_file(path))
+    content, parsed = path.read_bytes(), parse_header(path.read_bytes())
+    width = 4 if kind == "NETCDF3_CLASSIC" else 8
+    if name == "dimension x":
+        width, old = 8 if kind == "NETCDF3_64BIT_DATA" else 4, 5
+        at = content.index(b"\1x\0\0\0") + 5
+    else:
+        old = next(variable.begin for variable in parsed.variables if variable.name == name)
+        at = content.index(old.to_bytes(width, "big"), content.index(name.encode() + bytes(3)))
+    path.write_bytes(content[:at] + (old + change).to_bytes(width, "big") + content[at + width :])
+    with pytest.raises(OSError, match="Unknown file format"):
+        netCDF4.Dataset(path)
+    scanned = scan_file(path)
+    assert len(scanned.skipped) + len(scanned.arrays) == 5
+    assert name.startswith("dimension") or name in [part.path for part in scanned.skipped]
+    assert all("overlaps" in part.reason for part in scanned.skipped) and scanned.skipped
 
 
 def test_sizes_that_no_file_has(tmp_path: Path) -> None:
@@ -238,7 +269,8 @@ def test_sizes_that_no_file_has(tmp_path: Path) -> None:
 
 def test_names_that_no_node_can_have(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
-    content = header(dimensions=X, variables=listed(11, *[variable(name) for name in (b"..", b"__x", b"a/b", b"ok")]))
+    names = (b"..", b"__x", b"a/b", b"ok")
+    content = header(dimensions=X, variables=listed(11, *[variable(name, begin=300 + 20 * i) for i, name in enumerate(names)]))  # fmt: skip
     path.write_bytes(content.ljust(400, b"\0"))
     scanned = scan_file(path)
     assert [array.path for array in scanned.arrays] == ["ok"]

@@ -25,6 +25,7 @@ from frazil.integrations.files.sources.source import state_of
 from frazil.metadata.json_text import Json
 from frazil.metadata.paths import check_name
 
+_PADDED: Final = 4  # the data of a variable, and of each record of one of several, begins at a multiple of it
 _HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # to read at first, and if the header is longer
 
 
@@ -36,12 +37,14 @@ def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
     header = _read_header(file, state.size, name)
     skipped: list[Skipped] = []
     arrays: list[ScannedArray] = []
-    room = state.size  # limits the number of chunks: a header may let variables share their bytes
-    for variable, layout in zip(header.variables, layouts_of(header, state.size), strict=True):
+    layouts = layouts_of(header, state.size)
+    overlapping = _overlapping(header.end, layouts)
+    for number, (variable, layout) in enumerate(zip(header.variables, layouts, strict=True)):
         try:
-            _check(variable, layout, state.size, room)
+            _check(variable, layout, state.size)
+            if number in overlapping:
+                raise InvalidInputError("its data overlaps that of another variable, or the header")
             arrays.append(_scanned(header, variable, layout, file, skipped))
-            room -= layout.size
         except InvalidInputError as error:
             skipped.append(Skipped(variable.name, None, error.message))
     root = _attributes(header.attributes, "", skipped)
@@ -101,17 +104,35 @@ def _layout(header: Header, variable: Variable) -> Layout:
     return Layout(tuple(lengths), np.dtype(TYPES[variable.type]).itemsize, variable.begin, 0 if records else None)
 
 
-def _check(variable: Variable, layout: Layout, size: int, room: int) -> None:
-    """Raises InvalidInputError for a variable that cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave
-    `room`."""
+def _overlapping(header_end: int, layouts: Sequence[Layout]) -> set[int]:
+    """The numbers of variables whose data has bytes in common with the header or with another variable. One of two is damaged, and nothing says which."""
+    data: list[tuple[int, int, int]] = [(0, header_end, -1)]  # first byte, end, number of the variable
+    of_records = [layout for layout in layouts if layout.stride is not None and layout.size]
+    if of_records:  # one record is like the next
+        begin = min(layout.begin for layout in of_records)
+        data.append((begin + (of_records[0].stride or 0), max(layout.end for layout in of_records), -1))
+    for number, layout in enumerate(layouts):
+        size = layout.size if layout.stride is None else layout.row
+        if layout.size:
+            data.append((layout.begin, layout.begin + size + -size % _PADDED, number))
+    found: set[int] = set()
+    last, owner = 0, -1
+    for first, end, number in sorted(data):
+        if first < last:
+            found |= {number, owner}
+        if end > last:
+            last, owner = end, number
+    return found
+
+
+def _check(variable: Variable, layout: Layout, size: int) -> None:
+    """Raises InvalidInputError for a variable that cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes."""
     check_name(variable.name)
     check_shape(layout.shape)
     if layout.size and layout.end > size:
         raise InvalidInputError(
             f"the file is cut short: its data ends at byte {layout.end}, and the file has {size} bytes"
         )
-    if layout.size > room:
-        raise InvalidInputError("its data overlaps that of other variables")
 
 
 def _scanned(
