@@ -209,8 +209,10 @@ def _finite(value: object) -> Json:
     return value if math.isfinite(value) else NonFinite(value)
 
 
-def text_of(value: bytes) -> str:
-    """Text in UTF-8, else in Latin-1, without NULs at its end."""
+def text_of(value: bytes | str) -> str:
+    """Text in UTF-8, else in Latin-1, without NULs at its end. A str is unchanged: h5py has names in UTF-8 as str, others as bytes."""
+    if isinstance(value, str):
+        return value
     value = value.rstrip(b"\0")
     try:
         return value.decode()

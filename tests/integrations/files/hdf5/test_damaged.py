@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +202,49 @@ def test_elements_that_are_too_large_are_named(tmp_path: Path) -> None:
     assert [(array.path, array.chunk_shape) for array in scanned.arrays] == [("c", (1, 1))]
     assert [part.path for part in scanned.skipped] == ["a", "b"]
     assert all("at most 67108864 are possible" in part.reason for part in scanned.skipped)
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    """An attribute with such a name, as older programs wrote, made the import of the whole file fail."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs[b"gr\xf6\xdfe"] = 2
+        file["a"] = np.arange(3)
+        h5py.h5ds.set_label(file["a"].id, 0, b"l\xe4nge")
+        kind = h5py.h5t.enum_create(h5py.h5t.NATIVE_INT8)
+        kind.enum_insert(b"k\xfchl", 0)
+        h5py.h5d.create(file.id, b"e", kind, h5py.h5s.create_simple((3,)))
+        file[b"sp\xe4t"] = 1
+        file["g"] = 1
+    with pytest.raises(InvalidInputError, match="/spät: its name is not UTF-8"):
+        frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", skip=["spät"])
+    root = frazil.open_group(tmp_path / "a.zarr")
+    assert dict(root.attrs) == {"größe": 2}
+    assert root["a"].dimension_names == ("länge",)
+    assert root["e"].attrs["flag_meanings"] == "kühl"
+
+
+def with_second_key(path: Path, mask: int, first: int) -> None:
+    """Writes a dataset of two chunks of 16 bytes, and changes the second key of its B-tree."""
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.create_dataset("x", data=np.arange(4.0), chunks=(2,))
+    key = struct.pack("<IIQQ", 16, 0, 2, 0)
+    content = path.read_bytes()
+    assert content.count(key) == 1
+    path.write_bytes(content.replace(key, struct.pack("<IIQQ", 16, mask, first, 0)))
+
+
+def test_a_chunk_in_two_places(tmp_path: Path) -> None:
+    """An import that refers to chunks found it late, and left an empty repository."""
+    with_second_key(tmp_path / "a.h5", 0, 0)
+    with pytest.raises(InvalidInputError, match=r"/x: the file is damaged: its chunk \(0,\) is in two places"):
+        frazil.import_file(tmp_path / "a.h5", tmp_path / "a.repo", "virtual")
+    assert not (tmp_path / "a.repo").exists()
+
+
+def test_filters_that_a_dataset_does_not_have_are_not_missed(tmp_path: Path) -> None:
+    """Such a chunk was left to the library, which does not compare the number of its bytes."""
+    with_second_key(tmp_path / "a.h5", 1 << 24, 2)
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.repo", "virtual")
+    allowed = frazil.Repository.open(tmp_path / "a.repo", virtual_prefixes=[f"{tmp_path.as_uri()}/"])
+    assert allowed.readonly_session().open("x")[...].tolist() == [0, 1, 2, 3]

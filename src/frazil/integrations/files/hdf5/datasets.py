@@ -152,7 +152,7 @@ class _Scan:
                 continue
             below: list[tuple[str, h5py.Group]] = []
             for name in names:
-                path = f"{above}/{name}" if above else name
+                path = f"{above}/{text_of(name)}".removeprefix("/")
                 try:
                     node = self._node(group, name, path, paths_by_address)
                 except InvalidInputError as error:
@@ -169,9 +169,11 @@ class _Scan:
             stack += reversed(below)
 
     def _node(
-        self, group: h5py.Group, name: str, path: str, paths_by_address: dict[tuple[int, int], str]
+        self, group: h5py.Group, name: str | bytes, path: str, paths_by_address: dict[tuple[int, int], str]
     ) -> h5py.Group | h5py.Dataset | None:
         """The group or dataset of a name; None for a named data type, and for a node that was found before under another name."""
+        if isinstance(name, bytes):
+            raise InvalidInputError("its name is not UTF-8")
         link = group.get(name, getlink=True)
         if isinstance(link, self.h5py.SoftLink) and (target := self._linked(group, link.path)) is not None:
             self.skipped.append(Skipped(path, None, f"it is another name of {target!r}", loses_values=False))
@@ -215,11 +217,12 @@ class _Scan:
             try:
                 value = node.attrs[name]
                 is_empty = isinstance(value, self.h5py.Empty)
-                found[name] = ("" if value.dtype.kind in "SO" else None) if is_empty else as_attribute(value)
+                empty = "" if is_empty and value.dtype.kind in "SO" else None
+                found[text_of(name)] = empty if is_empty else as_attribute(value)
             except InvalidInputError as error:
-                self.skipped.append(Skipped(path, name, error.message))
+                self.skipped.append(Skipped(path, text_of(name), error.message))
             except _FAILURES as error:
-                self.skipped.append(Skipped(path, name, f"it cannot be read: {error}"))
+                self.skipped.append(Skipped(path, text_of(name), f"it cannot be read: {error}"))
         if isinstance(node, self.h5py.Dataset) and not found.keys() & {"flag_values", "flag_masks", "flag_meanings"}:
             found |= flags_of(self.h5py, node.id.get_type())
         return found
@@ -338,6 +341,10 @@ class _Scan:
         coordinates = np.array(firsts, np.int64).reshape(len(found), len(shape)) // np.array(chunk_shape, np.int64)
         chunks = ChunkColumns(coordinates, np.array(offsets, np.int64), np.array(sizes, np.int64))
         chunks = select_chunks(chunks, np.lexsort(coordinates.T[::-1]))
+        twice = np.flatnonzero((chunks.coordinates[1:] == chunks.coordinates[:-1]).all(axis=1))
+        if twice.size:
+            chunk = tuple(chunks.coordinates[twice[0]].tolist())
+            raise InvalidInputError(f"the file is damaged: its chunk {chunk} is in two places")
         inside = np.flatnonzero((chunks.coordinates * np.array(chunk_shape) < np.array(shape)).all(axis=1))
         if inside.size < len(found):
             chunks = select_chunks(chunks, inside)
@@ -436,9 +443,9 @@ def _is_filled(module: ModuleType, dataset: h5py.Dataset) -> bool:
 def _unfiltered_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
     """The error for the first chunk that was stored without some of the filters; "" if there is none."""
     for first, mask, _, _ in found:
-        if mask:
+        if mask & (1 << len(filters)) - 1:
             lacks = next((i for i in range(len(filters)) if mask >> i & 1), 0)
-            name = filter_name(filters[lacks][0], filters[lacks][3]) if filters else f"filter {lacks}"
+            name = filter_name(filters[lacks][0], filters[lacks][3])
             chunk = tuple([start // extent for start, extent in zip(first, chunk_shape, strict=True)])
             return f"its chunk {chunk} was stored without {name}, unlike others"
     return ""

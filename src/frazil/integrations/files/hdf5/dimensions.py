@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.base.record import Record
+from frazil.integrations.files.scanned import text_of
 
 if TYPE_CHECKING:
     import h5py
@@ -110,7 +111,7 @@ class Dimensions:
         names: list[str] = []
         used: dict[int, int] = {}
         for axis, scale in enumerate(self._scales_of(dataset)):
-            name = scale.name if scale is not None else dataset.dims[axis].label
+            name = scale.name if scale is not None else text_of(dataset.dims[axis].label)
             if not name:
                 extent = dataset.shape[axis]
                 again = used[extent] = used.get(extent, -1) + 1

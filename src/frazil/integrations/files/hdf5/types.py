@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.scanned import bytes_codec
+from frazil.integrations.files.scanned import bytes_codec, text_of
 from frazil.metadata.json_text import Json
 from frazil.metadata.types.core import LARGEST_ITEM
 
@@ -90,7 +90,7 @@ def flags_of(h5py: ModuleType, kind: object) -> dict[str, Json]:
     names = h5py.check_enum_dtype(kind.dtype) if kind.get_class() == h5py.h5t.ENUM else None  # type: ignore[attr-defined]
     if not names:
         return {}
-    meanings = ["_".join(name.split()) for name in names]
+    meanings = ["_".join(text_of(name).split()) for name in names]
     return {"flag_values": [int(value) for value in names.values()], "flag_meanings": " ".join(meanings)}
 
 
