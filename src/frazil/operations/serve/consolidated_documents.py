@@ -21,7 +21,9 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
 
-LINKS: Final = frozenset({ELOOP, EXDEV})  # errors of links in place of files or folders, which are not followed: they may lead out of a served folder
+LINKS: Final = frozenset(
+    {ELOOP, EXDEV}
+)  # errors of links in place of files or folders, which are not followed: they may lead out of a served folder
 _MOST: Final = 10_000  # nodes below a group; the document of a larger one is served as it is stored
 _V2_COPIES: Final = ".zmetadata"
 _REMEMBERED: Final = 16  # documents

@@ -163,7 +163,9 @@ class Server:
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
         documents = ConsolidatedDocuments(options.every)
         store = source()
-        served = _Served(source, prefix, _salt(store), options.tell, options.cors, ServedNodes(), documents, _held(store))
+        served = _Served(
+            source, prefix, _salt(store), options.tell, options.cors, ServedNodes(), documents, _held(store)
+        )
         # raises the errors in these arguments before anything listens
         hosts_of(options.host, options.port, options.host_names)
         self._listener: Listener = listen(served, options.host, options.port, options.connections)
@@ -334,7 +336,7 @@ def _leaves_folder(key: str, error: Exception) -> bool:
     """Whether an error is due to a link in place of a requested file or folder, or of a folder on the way to it."""
     if not isinstance(error, StoreError) or error.errno not in LINKS or error.key is None:
         return False
-    return error.key == key or (key == "" or key.endswith("/")) and error.key.rpartition("/")[0] == key[:-1]
+    return error.key == key or ((key == "" or key.endswith("/")) and error.key.rpartition("/")[0] == key[:-1])
 
 
 def _is_impossible_key(key: str, error: Exception) -> bool:
