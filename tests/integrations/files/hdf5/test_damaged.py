@@ -248,3 +248,21 @@ def test_filters_that_a_dataset_does_not_have_are_not_missed(tmp_path: Path) -> 
     frazil.import_file(tmp_path / "a.h5", tmp_path / "a.repo", "virtual")
     allowed = frazil.Repository.open(tmp_path / "a.repo", virtual_prefixes=[f"{tmp_path.as_uri()}/"])
     assert allowed.readonly_session().open("x")[...].tolist() == [0, 1, 2, 3]
+
+
+def test_a_wrong_size_of_contiguous_data_does_not_hide_it(tmp_path: Path) -> None:
+    """A size of 0 meant that nothing was written: the elements were the fill value, and the library reads them."""
+    with h5py.File(tmp_path / "a.h5", "w", libver="earliest") as file:
+        file["x"] = np.arange(5.0)
+        place = struct.pack("<QQ", file["x"].id.get_offset(), 40)
+        file.create_dataset("empty", shape=(0, 3), dtype="f4")
+        file.create_dataset("unwritten", shape=(3,), dtype="f4", fillvalue=7)
+    content = (tmp_path / "a.h5").read_bytes()
+    assert content.count(place) == 1
+    (tmp_path / "a.h5").write_bytes(content.replace(place, place[:8] + bytes(8)))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["x"][...].tolist() == [0, 1, 2, 3, 4]
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    root = frazil.open_group(tmp_path / "a.zarr")
+    assert root["x"][...].tolist() == [0, 1, 2, 3, 4]
+    assert root["empty"].shape == (0, 3) and root["unwritten"][...].tolist() == [7, 7, 7]

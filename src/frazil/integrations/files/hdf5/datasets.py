@@ -371,7 +371,7 @@ class _Scan:
     ) -> tuple[ChunkColumns, InlineChunks]:
         """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
         begin = dataset.id.get_offset()
-        if begin is None or dataset.id.get_storage_size() == 0:
+        if begin is None or not dataset.size:  # the stored size is not compared by the library, and may be damaged
             return no_chunks(len(dataset.shape)), ()
         layout = Layout(dataset.shape, dtype.itemsize, begin)
         if layout.end > self.size:
