@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import threading
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -239,6 +240,15 @@ def test_files_that_have_just_changed_stay_open_for_a_while(tmp_path: Path) -> N
     now[0] = 10.0
     held.release()
     assert not is_open("0")
+    frazil.create_array(tmp_path / "a", data=[1])
+    os.utime(tmp_path / "a/zarr.json", ns=(ahead, ahead))
+    with serve(store) as server:
+        assert Client(server).request("/a/zarr.json").status == 200
+        assert is_open("a/zarr.json")
+    end = time.monotonic() + 60
+    while is_open("a/zarr.json") and time.monotonic() < end:  # until the thread of the connection has ended
+        time.sleep(0.01)
+    assert not is_open("a/zarr.json")
 
 
 def test_etags_of_a_store_in_memory_end_with_the_server() -> None:

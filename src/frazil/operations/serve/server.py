@@ -158,14 +158,13 @@ class _Tip:
 class Server:
     """A server that runs in its own threads until it is closed; `serve` and `follow` return it. url: its address, ending in "/"."""
 
-    __slots__ = ("_listener", "_thread", "url")
+    __slots__ = ("_held", "_listener", "_thread", "url")
 
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
         documents = ConsolidatedDocuments(options.every)
         store = source()
-        served = _Served(
-            source, prefix, _salt(store), options.tell, options.cors, ServedNodes(), documents, _held(store)
-        )
+        self._held = _held(store)
+        served = _Served(source, prefix, _salt(store), options.tell, options.cors, ServedNodes(), documents, self._held)
         # raises the errors in these arguments before anything listens
         hosts_of(options.host, options.port, options.host_names)
         self._listener: Listener = listen(served, options.host, options.port, options.connections)
@@ -197,6 +196,8 @@ class Server:
         self._thread.join()
         self._listener.server_close()
         self._listener.cut_connections()
+        if self._held is not None:
+            self._held.close()
 
 
 def _in_url(address: str) -> str:

@@ -51,6 +51,11 @@ class HeldFiles:
             with self._lock:
                 self._files = {name: held for name, held in self._files.items() if held[1] > now}
 
+    def close(self) -> None:
+        """Closes all files."""
+        with self._lock:
+            self._files = {}
+
 
 class Value:
     """A value that was found. size: in bytes; etag: with quotes, or None if versions of the store can repeat."""
