@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,60 @@ def test_invalid_arguments_are_refused(repo: frazil.Repository) -> None:
     with pytest.raises(InvalidInputError, match="into is"):
         frazil.dask.store(lazy(), "t", into="sea.repo", message="x")
     assert not session.has_changes and not array[...].any()
+
+
+def test_a_failed_store_writes_nothing_later() -> None:
+    """A scheduler does not wait for tasks that still run when another one fails."""
+    array = frazil.create_array(MemoryStore(), shape=2, dtype="i4", chunks=1)
+    began, goes_on = threading.Event(), threading.Event()
+
+    def compute(block: Any) -> Any:
+        if block == 1:
+            began.wait(60)
+            raise RuntimeError("on purpose")
+        began.set()
+        goes_on.wait(60)
+        return block
+
+    late = lazy(np.array([1, 2]), 1).map_blocks(compute, dtype="i4", meta=np.empty(0, "i4"))
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises(RuntimeError, match="on purpose"):
+            frazil.dask.store(late, array, scheduler=pool)
+        frazil.dask.store(lazy(np.array([3, 4]), 1), array)
+        goes_on.set()
+    assert array[...].tolist() == [3, 4]
+
+
+class SlowStore(MemoryStore):
+    """Waits within a write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.goes_on = threading.Event(), threading.Event()
+
+    def put_many(self, *arguments: Any, **options: Any) -> Any:
+        if any("c/" in key for key in arguments[0]):
+            self.began.set()
+            self.goes_on.wait(60)
+        return super().put_many(*arguments, **options)
+
+
+def test_a_failed_store_waits_for_its_writes() -> None:
+    store = SlowStore()
+    array = frazil.create_array(store, shape=2, dtype="i4", chunks=1)
+
+    def compute(block: Any) -> Any:
+        if block == 1:
+            store.began.wait(60)
+            threading.Timer(0.1, store.goes_on.set).start()
+            raise RuntimeError("on purpose")
+        return block
+
+    late = lazy(np.array([1, 2]), 1).map_blocks(compute, dtype="i4", meta=np.empty(0, "i4"))
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises(RuntimeError, match="on purpose"):
+            frazil.dask.store(late, array, scheduler=pool)
+        assert array[...].tolist() == [0, 2]
 
 
 # --- into repositories -----------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,37 @@ def test_tasks_that_are_tried_again(client: distributed.Client, repo: frazil.Rep
     frazil.dask.store(later, "t", into=repo, message="the second time", retries=1)
     np.testing.assert_array_equal(repo.readonly_session().root["t"][...], VALUES)
     assert [commit.message for commit in repo.history()][:2] == ["the second time", "arrays"]
+
+
+def fail_or_wait(block: NDArray[np.int64], folder: str) -> NDArray[np.int64]:
+    """The block with the first element waits for a file; that with the last one fails when the other has begun."""
+    if (block == VALUES[0, 0]).any():
+        Path(folder, "began").touch()
+        while not Path(folder, "goes on").exists():
+            time.sleep(0.01)
+    elif (block == VALUES[-1, -1]).any():
+        while not Path(folder, "began").exists():
+            time.sleep(0.01)
+        raise OSError("on purpose")
+    return block
+
+
+def running(dask_worker: distributed.Worker) -> int:
+    return dask_worker.state.executing_count
+
+
+def test_a_failed_store_writes_nothing_later(client: distributed.Client, tmp_path: Path) -> None:
+    """Tasks of a cluster run on when another one has failed."""
+    array = frazil.create_array(tmp_path / "a", **LAYOUT)
+    aligned = da.from_array(VALUES, chunks=(10, 20))  # computed and written by one task
+    late = aligned.map_blocks(fail_or_wait, str(tmp_path), dtype="i8", meta=np.empty((0, 0), "i8"))
+    with pytest.raises(OSError, match="on purpose"):
+        frazil.dask.store(late, array)
+    frazil.dask.store(misaligned() + 1, array)
+    (tmp_path / "goes on").touch()
+    while any(client.run(running).values()):
+        time.sleep(0.01)
+    np.testing.assert_array_equal(array[...], VALUES + 1)
 
 
 def set_environment(variables: dict[str, str]) -> None:

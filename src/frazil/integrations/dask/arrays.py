@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -20,7 +21,7 @@ from frazil.base.optional_package import load_package
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_no_overlap, is_aligned, reading_chunks
-from frazil.integrations.dask.tasks import Shared, block_target, check_values, forked, write_block
+from frazil.integrations.dask.tasks import Shared, block_target, check_values, end, end_in_worker, forked, write_block
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.repository.merge.fork_columns import join
 from frazil.stores.array_storage.node_store import NodeStore
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 Region: TypeAlias = "tuple[slice, ...] | None"
 
 _JOINED: Final = 32  # results of tasks that one task joins
+_END: Final = 60.0  # seconds until workers that do not answer are not waited for any more
 
 
 def from_array(
@@ -109,11 +111,16 @@ def store(
     session = into.writable_session(branch) if isinstance(into, Repository) else into
     goals, session = _resolved(targets, session)
     pieces = _pieces(_as_list(arrays), goals, _region_list(regions, goals), rechunk=rechunk)
-    shared = Shared(None if session is None else fork_for_many(session))
+    shared = Shared(f"frazil-store-{os.urandom(8).hex()}", None if session is None else fork_for_many(session))
     delayed = _build(pieces, shared)
     if not compute:
         return delayed
-    (fork,) = import_module("dask").compute(delayed, **options)
+    try:
+        (fork,) = import_module("dask").compute(delayed, **options)
+    except BaseException:
+        if session is None:
+            _end(shared.name, options.get("scheduler"))
+        raise
     if session is None:
         for array in goals:
             array.refresh()
@@ -249,10 +256,9 @@ def _pieces(
 
 
 def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
-    """One Delayed for all: a task for each block, and a tree that joins their results. Names are new each time, so that no scheduler reuses an old result."""
+    """One Delayed for all: a task for each block, and a tree that joins their results."""
     da, graphs = _dask()
-    dask, delayed = import_module("dask"), import_module("dask.delayed")
-    name = f"frazil-store-{os.urandom(8).hex()}"
+    dask, delayed, name = import_module("dask"), import_module("dask.delayed"), shared.name
     common = dask.delayed(shared, name=f"{name}-shared", traverse=False)
     written: list[DaskArray] = []
     for number, (source, target, box) in enumerate(pieces):
@@ -286,3 +292,13 @@ def _write(da: ModuleType, source: DaskArray, shared: Delayed, goal: Delayed, na
         meta=np.empty((0,) * source.ndim, object),
         chunks=tuple([(1,) * len(extents) for extents in source.chunks]),
     )
+
+
+def _end(name: str, scheduler: object) -> None:
+    """Ends a failed call for plain stores in this process, and in the workers of a cluster that answer."""
+    end(name)
+    client = getattr(import_module("dask.base").get_scheduler(scheduler=scheduler), "__self__", None)
+    run = getattr(client, "run", None)
+    if run is not None:
+        with suppress(Exception):  # the error of the computation is raised
+            run(end_in_worker, name, on_error="ignore", callback_timeout=_END)

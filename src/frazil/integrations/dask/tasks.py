@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from _thread import allocate_lock, get_ident
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.base.arrays import Values
 from frazil.base.late import LateModule
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, StoreError
 from frazil.integrations.dask.layout import Box, Extents, selection_of
 from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores.store import Store
@@ -25,19 +28,24 @@ else:
     memory = LateModule("frazil.stores.memory")
 
 
+_ended: Final[set[str]] = set()  # names of failed calls
+_writing: Final = dict[tuple[str, int], Any]()  # locks that are held during writes to plain stores, by call and thread
+
+
 class Shared:
     """The shared data of all tasks of one call; each worker gets it once.
 
+    name  of the call, new each time, so that no scheduler reuses an old result
     fork  that each task starts from; None: targets are arrays of plain stores"""
 
-    __slots__ = ("fork", "process_id")
+    __slots__ = ("fork", "name", "process_id")
 
-    def __init__(self, fork: Session | None, process_id: int | None = None) -> None:
-        self.fork = fork
+    def __init__(self, name: str, fork: Session | None, process_id: int | None = None) -> None:
+        self.name, self.fork = name, fork
         self.process_id = os.getpid() if process_id is None else process_id  # the process of the caller
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Shared, (self.fork, self.process_id)
+        return Shared, (self.name, self.fork, self.process_id)
 
     def check(self, store: Store) -> None:
         """Raises InvalidInputError in another process than the caller's for a store in memory, because writes to it would be lost."""
@@ -89,7 +97,8 @@ def write_block(block: Values, shared: Shared, goal: BlockTarget, block_id: tupl
     if shared.fork is None:
         assert goal.array is not None
         shared.check(goal.array.store)
-        goal.array[selection] = block
+        with _before_end(shared.name):
+            goal.array[selection] = block
         return NOTHING
     shared.check(store_of(shared.fork))
     fork = begin_again(shared.fork)
@@ -101,6 +110,35 @@ def write_block(block: Values, shared: Shared, goal: BlockTarget, block_id: tupl
     except BaseException:
         fork.discard()
         raise
+
+
+@contextmanager
+def _before_end(name: str) -> Iterator[None]:
+    """A write to a plain store, for which `end` waits. Raises StoreError after the end."""
+    key, lock = (name, get_ident()), allocate_lock()
+    with lock:
+        _writing[key] = lock
+        try:
+            if name in _ended:
+                raise StoreError("the computation has failed, so this block is not written", hint="store it again")
+            yield
+        finally:
+            _writing.pop(key, None)
+
+
+def end(name: str) -> None:
+    """Afterwards no task of a failed call writes to a plain store in this process: schedulers do not wait for tasks that still run, and what they write late
+    would replace what the caller writes next."""
+    _ended.add(name)
+    for (call, thread), lock in _writing.copy().items():
+        if call == name and thread != get_ident():  # that of this thread was interrupted
+            with lock:
+                pass
+
+
+async def end_in_worker(name: str) -> None:
+    """As `end`, in a worker of dask.distributed, whose event loop goes on meanwhile."""
+    await import_module("asyncio").to_thread(end, name)
 
 
 def forked(shared: Shared, parts: Sequence[Written]) -> Session | None:
