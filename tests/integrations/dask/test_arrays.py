@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +15,17 @@ from typing import Any
 
 import dask
 import dask.array as da
+import fsspec
 import numpy as np
 import pytest
+import zarr.storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
 import frazil.dask
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError
+from frazil.integrations.dask.tasks import Shared
 from frazil.stores import MemoryStore
 from frazil.testing.counting_store import CountingStore
 
@@ -259,6 +263,35 @@ def test_a_failed_store_waits_for_its_writes() -> None:
         with pytest.raises(RuntimeError, match="on purpose"):
             frazil.dask.store(late, array, scheduler=pool)
         assert array[...].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        MemoryStore(),
+        {},
+        OrderedDict(),
+        frazil.stores.adapt({}, sole_writer=True),
+        CountingStore(MemoryStore()),
+        zarr.storage.MemoryStore(),
+        zarr.storage.LoggingStore(zarr.storage.MemoryStore()),
+        zarr.storage.FsspecStore.from_url("memory://dask"),
+        (fsspec.filesystem("memory"), "/dask 2"),
+        fsspec.get_mapper("memory://dask 3"),
+    ],
+)
+def test_other_processes_refuse_stores_in_memory(location: Any) -> None:
+    """Each would write into its own copy."""
+    store = target(location).store
+    Shared("call", None).check(store)
+    with pytest.raises(InvalidInputError, match="store in memory"):
+        Shared("call", None, process_id=0).check(store)
+
+
+def test_other_processes_take_files_through_other_libraries(tmp_path: Path) -> None:
+    local = zarr.storage.LoggingStore(zarr.storage.LocalStore(tmp_path / "1"))
+    for location in (local, (fsspec.filesystem("file"), str(tmp_path / "2")), tmp_path / "3", tmp_path / "4.zip"):
+        Shared("call", None, process_id=0).check(target(location).store)
 
 
 # --- into repositories -----------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,17 +16,14 @@ from frazil.api.forked import begin_again, store_of, with_written, written_by
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.base.arrays import Values
-from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, StoreError
 from frazil.integrations.dask.layout import Box, Extents, selection_of
 from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores.store import Store
 
-if TYPE_CHECKING:
-    from frazil.stores import memory
-else:
-    memory = LateModule("frazil.stores.memory")
-
+# classes of Frazil, zarr-python, fsspec and Python whose pickle is a copy of the content, and the attributes in which stores have what they wrap
+_IN_MEMORY: Final = frozenset({"MemoryStore", "MemoryFileSystem", "dict", "UserDict"})
+_WRAPPED: Final = ("inner", "store", "files", "fs", "sync_fs", "_store")
 
 _ended: Final[set[str]] = set()  # names of failed calls
 _writing: Final = dict[tuple[str, int], Any]()  # locks that are held during writes to plain stores, by call and thread
@@ -50,13 +47,13 @@ class Shared:
     def check(self, store: Store) -> None:
         """Raises InvalidInputError in another process than the caller's for a store in memory, because writes to it would be lost."""
         inner: object = store
-        while inner is not None:
-            if os.getpid() != self.process_id and isinstance(inner, memory.MemoryStore):
+        while inner is not None and os.getpid() != self.process_id:
+            if not _IN_MEMORY.isdisjoint([kind.__name__ for kind in type(inner).__mro__]):
                 raise InvalidInputError(
                     "workers in other processes cannot write to a store in memory",
                     hint='use a folder or an object store, or scheduler="threads"',
                 )
-            inner = getattr(inner, "inner", None)
+            inner = next((found for name in _WRAPPED if (found := getattr(inner, name, None)) is not None), None)
 
 
 class BlockTarget:
