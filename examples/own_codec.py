@@ -19,7 +19,6 @@ from frazil.codecs import DEFAULT_REGISTRY, ArrayToArray, ChunkSpec, Zstd
 class Differences(ArrayToArray):
     """Each integer minus the previous one in its row. Overflow wraps around; the cumulative sum reverses it."""
 
-    __slots__ = ()
     name: ClassVar[str] = "https://example.org/codecs/differences"  # a URI, so that no other codec has this name
 
     def configuration(self) -> dict[str, object] | None:

@@ -81,7 +81,6 @@ class ZDType(Value):
 class _Plain(ZDType):
     """A data type without parameters."""
 
-    __slots__ = ()
     registered: ClassVar[str]
 
     def __init__(self, *, endianness: str = "little") -> None:
@@ -89,7 +88,7 @@ class _Plain(ZDType):
 
 
 def _plain(name: str, registered: str) -> type[_Plain]:
-    members = {"__slots__": (), "__module__": __name__, "__doc__": f"{registered}.", "registered": registered}
+    members = {"__module__": __name__, "__doc__": f"{registered}.", "registered": registered}
     return type(name, (_Plain,), members)
 
 
@@ -107,8 +106,6 @@ VariableLengthBytes = _plain("VariableLengthBytes", "variable_length_bytes")
 class FixedLengthUTF32(ZDType):
     """Text of at most `length` characters."""
 
-    __slots__ = ()
-
     def __init__(self, *, length: int, endianness: str = "little") -> None:
         super().__init__(_REGISTERED.from_numpy(f"U{length}"), endianness)
 
@@ -116,16 +113,12 @@ class FixedLengthUTF32(ZDType):
 class NullTerminatedBytes(ZDType):
     """At most `length` bytes, without NULs at the end."""
 
-    __slots__ = ()
-
     def __init__(self, *, length: int) -> None:
         super().__init__(_REGISTERED.from_numpy(f"S{length}"))
 
 
 class RawBytes(ZDType):
     """`length` bytes."""
-
-    __slots__ = ()
 
     def __init__(self, *, length: int) -> None:
         super().__init__(
@@ -136,7 +129,6 @@ class RawBytes(ZDType):
 class _Time(ZDType):
     """unit: "Y" to "as", or "generic" for none; scale_factor: units in 1."""
 
-    __slots__ = ()
     registered: ClassVar[str]
 
     def __init__(self, *, unit: str = "generic", scale_factor: int = 1, endianness: str = "little") -> None:
@@ -148,21 +140,17 @@ class _Time(ZDType):
 class DateTime64(_Time):
     """Times, counted in units."""
 
-    __slots__ = ()
     registered = "numpy.datetime64"
 
 
 class TimeDelta64(_Time):
     """Durations, counted in units."""
 
-    __slots__ = ()
     registered = "numpy.timedelta64"
 
 
 class Struct(ZDType):
     """Elements with fields. fields: a (name, data type of this module) for each."""
-
-    __slots__ = ()
 
     def __init__(self, *, fields: tuple[tuple[str, ZDType], ...]) -> None:
         dtype = np.dtype([(name, each.to_native_dtype()) for name, each in fields])

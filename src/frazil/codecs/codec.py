@@ -80,7 +80,6 @@ class Codec(ABC):
 
     Its constructor takes the members of the configuration by name, checks them, and raises MetadataError with the member as `path`."""
 
-    __slots__ = ()
     name: ClassVar[str]
     _part: ClassVar[int]  # position in a chain: 0: array to array, 1: array to bytes, 2: bytes to bytes
     required: ClassVar[tuple[str, ...]] = ()  # members of the configuration
@@ -137,7 +136,6 @@ class ArrayToArray(Codec):
 
     keeps_order: the result has the same elements as the input in the same C order, so that `bytes` behind it makes the same bytes."""
 
-    __slots__ = ()
     _part: ClassVar[int] = 0
     keeps_order: ClassVar[bool] = False
 
@@ -156,7 +154,6 @@ class ArrayToArray(Codec):
 class ArrayToBytes(Codec):
     """Converts an array into bytes."""
 
-    __slots__ = ()
     _part: ClassVar[int] = 1
     _vlen: ClassVar[bool] = False  # whether the kernel's decode_elements can read its chunks
 
@@ -183,7 +180,6 @@ class ArrayToBytes(Codec):
 class Sharding(ArrayToBytes):
     """An array-to-bytes codec that makes shards: chain/compilation.py plans it instead of running it. The members are described in sharding_indexed.py."""
 
-    __slots__ = ()
     chunk_shape: tuple[int, ...]
     codecs: tuple[Codec, ...]
     index_codecs: tuple[Codec, ...]
@@ -195,7 +191,6 @@ class BytesToBytes(Codec):
 
     most_bytes: the most that it can take at once; None: there is no limit."""
 
-    __slots__ = ()
     _part: ClassVar[int] = 2
     most_bytes: ClassVar[int | None] = None
 

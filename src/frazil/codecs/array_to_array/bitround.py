@@ -17,7 +17,6 @@ class BitRound(ArrayToArray):
     """keepbits: bits that are kept: of the fraction of a floating-point number; of an integer from its highest bit that is set. The other bits
     are rounded to 0, ties to even; a NaN stays a NaN. Decoding returns the rounded values."""
 
-    __slots__ = ("keepbits",)
     name: ClassVar[str] = "bitround"
     required: ClassVar[tuple[str, ...]] = ("keepbits",)
     fewest: ClassVar[int] = 1
@@ -56,7 +55,6 @@ class BitRound(ArrayToArray):
 class NumcodecsBitRound(BitRound):
     """Byte for byte as in numcodecs: only for floating-point numbers, and some NaNs become other numbers."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.bitround"
     fewest: ClassVar[int] = 0
     keeps_nan: ClassVar[bool] = False

@@ -29,7 +29,6 @@ class CastValue(ArrayToArray):
     outside is an error; scalar_map: under "encode" and "decode", lists of pairs [number, replacement], in the form of fill values; they come before all other
     rules."""
 
-    __slots__ = ("data_type", "out_of_range", "rounding", "scalar_map")
     name: ClassVar[str] = "cast_value"
     required: ClassVar[tuple[str, ...]] = ("data_type",)
     optional: ClassVar[tuple[str, ...]] = ("rounding", "out_of_range", "scalar_map")

@@ -19,7 +19,6 @@ class Categorize(ArrayToArray):
 
     labels: text;  dtype: of elements, "|O" for text of any length, or for example "<U8";  astype: of numbers"""
 
-    __slots__ = ("astype", "dtype", "labels")
     name: ClassVar[str] = "numcodecs.categorize"
     required: ClassVar[tuple[str, ...]] = ("labels", "dtype")
     optional: ClassVar[tuple[str, ...]] = ("astype",)

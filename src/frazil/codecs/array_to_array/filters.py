@@ -21,7 +21,6 @@ Dtype = np.dtype[np.generic]
 class Filter(ArrayToArray):
     """dtype: the type as which elements are viewed, "" for that of the array (`resolved`); astype: the type of stored elements."""
 
-    __slots__ = ("astype", "dtype")
     astype: str
     dtype: str
 
@@ -58,7 +57,6 @@ class Filter(ArrayToArray):
 class AsType(Filter):
     """decode_dtype: the type of decoded elements; encode_dtype: the type of stored elements. NumPy converts them."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.astype"
     required: ClassVar[tuple[str, ...]] = ("encode_dtype", "decode_dtype")
 
@@ -87,7 +85,6 @@ class Delta(Filter):
     """The first element, then the difference of each to the one before it, in C order. dtype: the type of elements; astype: the type of stored differences
     (None: dtype). An integer difference that it does not hold is an error."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.delta"
     required: ClassVar[tuple[str, ...]] = ("dtype",)
     optional: ClassVar[tuple[str, ...]] = ("astype",)
@@ -120,7 +117,6 @@ class FixedScaleOffset(Filter):
     """Stores (x - offset) * scale, rounded to whole numbers. dtype: the type of elements (None: the data type of a new array); astype: the stored type (None:
     dtype), which must hold the numbers: integers wrap around."""
 
-    __slots__ = ("offset", "scale")
     name: ClassVar[str] = "numcodecs.fixedscaleoffset"
     required: ClassVar[tuple[str, ...]] = ("offset", "scale")
     optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
@@ -143,7 +139,6 @@ class Quantize(Filter):
     """Rounds to a power of 2 that keeps `digits` decimal digits behind the point. Decoding returns the rounded values.
     dtype: the type of elements (None: the data type of a new array); astype: the stored type (None: dtype)."""
 
-    __slots__ = ("digits",)
     name: ClassVar[str] = "numcodecs.quantize"
     required: ClassVar[tuple[str, ...]] = ("digits",)
     optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")

@@ -17,7 +17,6 @@ _CACHED: Final = 2**20  # elements of the largest chunk whose order is kept
 class Morton(ArrayToArray):
     """The bits of coordinates are compared from the highest to the lowest, and among those of one weight in the order of the dimensions."""
 
-    __slots__ = ()
     name: ClassVar[str] = "zarrs.morton"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:

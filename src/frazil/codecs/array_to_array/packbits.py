@@ -15,7 +15,6 @@ from frazil.errors import ChunkDecodeError, MetadataError
 class NumcodecsPackBits(ArrayToArray):
     """Bytes: the number of unused bits of the last one, then the elements in C order, eight to a byte, the first in the highest bit."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.packbits"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:

@@ -17,7 +17,6 @@ _FORM = "a list of whole numbers above 0, lists of dimensions, and at most one -
 class _SameOrder(ArrayToArray):
     """A codec that changes only the dimensions."""
 
-    __slots__ = ()
     keeps_order: ClassVar[bool] = True
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
@@ -36,7 +35,6 @@ class _SameOrder(ArrayToArray):
 class Reshape(_SameOrder):
     """shape: for each dimension of the result its length, or the dimensions of the input whose product it is; one may be -1: the remaining length."""
 
-    __slots__ = ("shape",)
     name: ClassVar[str] = "reshape"
     required: ClassVar[tuple[str, ...]] = ("shape",)
 
@@ -83,7 +81,6 @@ class Reshape(_SameOrder):
 class Squeeze(_SameOrder):
     """Leaves out the dimensions of length 1. A chunk of one element has one dimension."""
 
-    __slots__ = ()
     name: ClassVar[str] = "zarrs.squeeze"
 
     def encoded_shape(self, shape: tuple[int, ...], path: str) -> tuple[int, ...]:

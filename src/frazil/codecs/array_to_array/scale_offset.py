@@ -19,7 +19,6 @@ class ScaleOffset(ArrayToArray):
     """Subtracts offset, then multiplies by scale; both are in the form of fill values of the data type (None: 0 and 1). A result that the data type does not
     hold is an error, in either direction."""
 
-    __slots__ = ("offset", "scale")
     name: ClassVar[str] = "scale_offset"
     optional: ClassVar[tuple[str, ...]] = ("offset", "scale")
 

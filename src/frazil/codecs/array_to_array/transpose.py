@@ -14,7 +14,6 @@ from frazil.errors import MetadataError
 class Transpose(ArrayToArray):
     """order: dimension j of the encoded array is dimension order[j] of the decoded one."""
 
-    __slots__ = ("order",)
     name: ClassVar[str] = "transpose"
     required: ClassVar[tuple[str, ...]] = ("order",)
 

@@ -14,7 +14,6 @@ _TYPES: Final = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4",
 class ZarrsDelta(ArrayToArray):
     """The first element, then the difference of each to the one before it, in C order. Integers wrap around, floats are rounded."""
 
-    __slots__ = ()
     name: ClassVar[str] = "zarrs.delta"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:

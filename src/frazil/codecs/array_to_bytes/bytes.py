@@ -15,7 +15,6 @@ class Bytes(ArrayToBytes):
     """endian: "little" or "big"; None for types without a byte order, and, in arguments from users, for the usual "little". Structs without it are
     read as little-endian, because zarr-python 3.0 and 3.1 left it out."""
 
-    __slots__ = ("endian",)
     name: ClassVar[str] = "bytes"
     optional: ClassVar[tuple[str, ...]] = ("endian",)
     not_null: ClassVar[tuple[str, ...]] = optional

@@ -31,7 +31,6 @@ _MOST_LARGER = 8  # most elements of a block, as a multiple of those of a chunk
 class N5Default(ArrayToBytes):
     """codecs: a transposition that reverses the dimensions, `bytes` in big-endian order, and at most one bytes-to-bytes codec."""
 
-    __slots__ = ("codecs",)
     name: ClassVar[str] = "n5_default"
     required: ClassVar[tuple[str, ...]] = ("codecs",)
     nested: ClassVar[tuple[str, ...]] = required

@@ -29,8 +29,6 @@ _DTYPE: Final = "|O"
 class _Objects(ArrayToBytes):
     """Shared code of the three codecs: they differ in the form of the document."""
 
-    __slots__ = ()
-
     def check(self, spec: ChunkSpec, path: str) -> None:
         if spec.dtype != OBJECT_VIEW:
             raise MetadataError(f"codec {self.name} encodes objects, not elements of {spec.dtype}", path=path)
@@ -64,8 +62,6 @@ class _Objects(ArrayToBytes):
 class _Document(_Objects):
     """A chunk as a list."""
 
-    __slots__ = ()
-
     def _dump(self, values: list[object], shape: tuple[int, ...]) -> bytes:
         return self._dump_document([*_nested(values, shape or (1,)), _DTYPE, list(shape)])
 
@@ -90,7 +86,6 @@ class Json2(_Document):
     """json2: JSON text, which may contain NaN and Infinity without quotes. The members are the arguments of numcodecs.JSON, which are those of Python's
     json."""
 
-    __slots__ = ("_members", "encoding")
     name: ClassVar[str] = "numcodecs.json2"
     _dumped: ClassVar = ("skipkeys", "ensure_ascii", "check_circular", "allow_nan", "sort_keys", "indent", "separators")
     optional: ClassVar[tuple[str, ...]] = ("encoding", "strict", *_dumped)
@@ -130,7 +125,6 @@ class MsgPack2(_Document):
     """msgpack2: MessagePack. raw: text was written as bytes, and is read as bytes; use_single_float, use_bin_type: options of numcodecs' writer. Here floats
     have 64 bits, and bytes are written as bytes."""
 
-    __slots__ = ("raw", "use_bin_type", "use_single_float")
     name: ClassVar[str] = "numcodecs.msgpack2"
     optional: ClassVar[tuple[str, ...]] = ("raw", "use_bin_type", "use_single_float")
 
@@ -172,7 +166,6 @@ def _read(reader: Reader, depth: int) -> object:
 class Pickle(_Objects):
     """pickle: Python's pickles of object arrays. Loading one runs code that its author chose."""
 
-    __slots__ = ("protocol",)
     name: ClassVar[str] = "numcodecs.pickle"
     optional: ClassVar[tuple[str, ...]] = ("protocol",)
 

@@ -24,7 +24,6 @@ class PackBits(ArrayToBytes):
     """padding_encoding: whether a first or last byte has the number of unused bits of the last one; first_bit, last_bit: the bits of each number that
     are stored, counted from 0, the lowest (None: all). Complex elements are two numbers."""
 
-    __slots__ = ("first_bit", "last_bit", "padding_encoding")
     name: ClassVar[str] = "packbits"
     optional: ClassVar[tuple[str, ...]] = ("padding_encoding", "first_bit", "last_bit")
 

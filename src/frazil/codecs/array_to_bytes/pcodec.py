@@ -18,7 +18,6 @@ class Pcodec(ArrayToBytes):
     """level: 0 to 12; mode_spec: auto or classic; delta_spec: auto, none, try_consecutive or try_lookback; delta_encoding_order: of try_consecutive, 0 to 7;
     paging_spec: equal_pages_up_to, with this number of elements."""
 
-    __slots__ = ("delta_encoding_order", "delta_spec", "equal_pages_up_to", "level", "mode_spec", "paging_spec")
     name: ClassVar[str] = "numcodecs.pcodec"
     optional: ClassVar[tuple[str, ...]] = (
         *("level", "mode_spec", "delta_spec", "paging_spec"),

@@ -26,7 +26,6 @@ class ShardingIndexed(Sharding):
     """chunk_shape: extent of an inner chunk, by the dimensions of this codec's input; codecs: of the inner chunks (None: bytes);
     index_codecs: of the shard index, whose size must not depend on its values; index_location: "start" or "end"."""
 
-    __slots__ = ("chunk_shape", "codecs", "index_codecs", "index_location")
     name: ClassVar[str] = "sharding_indexed"
     required: ClassVar[tuple[str, ...]] = ("chunk_shape", "codecs", "index_codecs")
     nested: ClassVar[tuple[str, ...]] = ("codecs", "index_codecs")

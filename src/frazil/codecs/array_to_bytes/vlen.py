@@ -19,7 +19,6 @@ MOST_BYTES = 2**32  # of a compressed chunk, after decompression
 class Vlen(ArrayToBytes):
     """Shared code of the three codecs: they differ in name."""
 
-    __slots__ = ()
     _vlen: ClassVar[bool] = True
 
     def check(self, spec: ChunkSpec, path: str) -> None:
@@ -48,21 +47,18 @@ class Vlen(ArrayToBytes):
 class VlenUtf8(Vlen):
     """vlen-utf8: text."""
 
-    __slots__ = ()
     name: ClassVar[str] = "vlen-utf8"
 
 
 class VlenBytes(Vlen):
     """vlen-bytes: bytes."""
 
-    __slots__ = ()
     name: ClassVar[str] = "vlen-bytes"
 
 
 class VlenArray(Vlen):
     """vlen-array: as vlen-bytes. numcodecs wrote ragged arrays with it, whose items have a type of their own; Zarr v3 has no such data type."""
 
-    __slots__ = ()
     name: ClassVar[str] = "vlen-array"
 
 

@@ -25,7 +25,6 @@ _MOST_BYTES: Final = 2**33
 class ZarrsOptional(ArrayToBytes):
     """mask_codecs, data_codecs: the chains of the mask and of the values."""
 
-    __slots__ = ("data_codecs", "mask_codecs")
     name: ClassVar[str] = "zarrs.optional"
     required: ClassVar[tuple[str, ...]] = ("mask_codecs", "data_codecs")
     nested: ClassVar[tuple[str, ...]] = required

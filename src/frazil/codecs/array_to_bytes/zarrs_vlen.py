@@ -27,7 +27,6 @@ _LENGTH: Final = struct.Struct("<Q")
 class ZarrsVlenV2(Vlen):
     """zarrs.vlen_v2: the bytes of vlen-bytes, for text and for bytes."""
 
-    __slots__ = ()
     name: ClassVar[str] = "zarrs.vlen_v2"
 
 
@@ -37,7 +36,6 @@ class ZarrsVlen(ArrayToBytes):
     index_codecs, data_codecs: the chains of both;  index_data_type: of an offset, "uint32" or "uint64";  index_location: of the offsets, with their encoded
     length, "start" or "end"."""
 
-    __slots__ = ("data_codecs", "index_codecs", "index_data_type", "index_location")
     name: ClassVar[str] = "zarrs.vlen"
     required: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs", "index_data_type")
     nested: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs")

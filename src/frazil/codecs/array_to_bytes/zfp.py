@@ -30,7 +30,6 @@ class Zfp(ArrayToBytes):
     """mode: reversible, fixed_accuracy (tolerance: the largest error, of floating-point numbers), fixed_rate (rate: bits for each element) or
     fixed_precision (precision: bits before compression). Chunks have up to four dimensions."""
 
-    __slots__ = ("mode", "precision", "rate", "tolerance")
     name: ClassVar[str] = "zfp"
     required: ClassVar[tuple[str, ...]] = ("mode",)
     optional: ClassVar[tuple[str, ...]] = ("tolerance", "rate", "precision", *_EXPERT_MEMBERS)
@@ -219,7 +218,6 @@ class NumcodecsZfpy(ArrayToBytes):
 
     compression_kwargs: the same values again, as numcodecs writes them for arrays of Zarr v2; they are not kept."""
 
-    __slots__ = ("mode", "precision", "rate", "tolerance")
     name: ClassVar[str] = "numcodecs.zfpy"
     _kept: ClassVar = ("mode", "tolerance", "rate", "precision")
     optional: ClassVar[tuple[str, ...]] = (*_kept, "compression_kwargs")

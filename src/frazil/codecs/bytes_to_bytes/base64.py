@@ -12,7 +12,6 @@ from frazil.errors import ChunkDecodeError
 class Base64(BytesToBytes):
     """Four characters for three bytes, with padding and without line breaks."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.base64"
 
     def encode(self, data: bytes) -> bytes:

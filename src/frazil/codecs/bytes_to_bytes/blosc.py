@@ -16,7 +16,6 @@ class Blosc(BytesToBytes):
     """cname: the compressor; clevel: 0 to 9; shuffle: noshuffle, shuffle (bytes) or bitshuffle, None: shuffle, or bitshuffle for elements
     of one byte; typesize: bytes of an element for the shuffle, None: those of the data type; blocksize: bytes, 0 lets blosc choose."""
 
-    __slots__ = ("blocksize", "clevel", "cname", "shuffle", "typesize")
     name: ClassVar[str] = "blosc"
     # the specification requires the first three, but documents without them can be read
     optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "typesize", "blocksize")
@@ -63,7 +62,6 @@ class Blosc(BytesToBytes):
 class NumcodecsBlosc(BytesToBytes):
     """blosc under the name that zarr-python writes for numcodecs. It shuffles single bytes. shuffle: -1 (bits), 0 (none), 1 (bytes) or 2 (bits)."""
 
-    __slots__ = ("blocksize", "clevel", "cname", "shuffle")
     name: ClassVar[str] = "numcodecs.blosc"
     optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "blocksize")
     most_bytes: ClassVar[int | None] = Blosc.most_bytes

@@ -17,7 +17,6 @@ from frazil.errors import ChecksumError, ChunkDecodeError
 class _Checksum(BytesToBytes):
     """location: "start" or "end", the place of the checksum; None: the place that numcodecs uses."""
 
-    __slots__ = ("location",)
     optional: ClassVar[tuple[str, ...]] = ("location",)
     usual: ClassVar[str] = "start"
 
@@ -49,7 +48,6 @@ class _Checksum(BytesToBytes):
 class Crc32(_Checksum):
     """CRC-32, as in gzip files."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.crc32"
 
     def checksum(self, data: bytes) -> int:
@@ -59,7 +57,6 @@ class Crc32(_Checksum):
 class Adler32(_Checksum):
     """Adler-32, as in zlib streams."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.adler32"
 
     def checksum(self, data: bytes) -> int:
@@ -70,7 +67,6 @@ class JenkinsLookup3(_Checksum):
     """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package
     numcodecs."""
 
-    __slots__ = ("initval", "prefix")
     name: ClassVar[str] = "numcodecs.jenkins_lookup3"
     optional: ClassVar[tuple[str, ...]] = ("initval", "prefix")
 
@@ -91,7 +87,6 @@ class JenkinsLookup3(_Checksum):
 class NumcodecsCrc32c(_Checksum):
     """CRC-32C, as in the core's codec, in either place."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.crc32c"
     usual: ClassVar[str] = "end"
 
@@ -103,7 +98,6 @@ class Fletcher32(BytesToBytes):
     """Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks; always at the end. The last of an odd number of bytes is the high byte
     of a word; the sum without it, which zarrs writes, is accepted too."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.fletcher32"
 
     def native(self) -> NativeCodec | None:

@@ -23,7 +23,6 @@ _MEMORY = 2**30  # memory limit for decoding; the strongest preset needs 65 MiB
 class Zlib(BytesToBytes):
     """level: 0 (stored) to 9."""
 
-    __slots__ = ("level",)
     name: ClassVar[str] = "numcodecs.zlib"
     optional: ClassVar[tuple[str, ...]] = ("level",)
 
@@ -37,7 +36,6 @@ class Zlib(BytesToBytes):
 class Lz4(BytesToBytes):
     """Blocks behind their decoded size. acceleration: the larger, the faster, and the longer the result; below 1 means 1."""
 
-    __slots__ = ("acceleration",)
     name: ClassVar[str] = "numcodecs.lz4"
     optional: ClassVar[tuple[str, ...]] = ("acceleration",)
     most_bytes: ClassVar[int | None] = 0x7E000000  # LZ4_MAX_INPUT_SIZE
@@ -52,7 +50,6 @@ class Lz4(BytesToBytes):
 class Bz2(BytesToBytes):
     """level: 1 to 9, the block size in hundreds of kB."""
 
-    __slots__ = ("level",)
     name: ClassVar[str] = "numcodecs.bz2"
     optional: ClassVar[tuple[str, ...]] = ("level",)
 
@@ -74,7 +71,6 @@ class Lzma(BytesToBytes):
     """format: 1 (xz), 2 (lzma alone) or 3 (raw); check: the number of the checksum, -1 for the format's usual one; preset: None or 0 to 9,
     with 2^31 added for the extreme variants; filters: None, or a chain of objects with an `id`. All as in Python's lzma."""
 
-    __slots__ = ("check", "filters", "format", "preset")
     name: ClassVar[str] = "numcodecs.lzma"
     optional: ClassVar[tuple[str, ...]] = ("format", "check", "preset", "filters")
 

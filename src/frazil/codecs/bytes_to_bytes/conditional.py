@@ -13,7 +13,6 @@ class Conditional(BytesToBytes):
     """codecs: bytes-to-bytes codecs. One is applied if it does not make a chunk longer, a shuffle always; header_bits: of the header, a multiple of 8 (None:
     the smallest possible)."""
 
-    __slots__ = ("codecs", "header_bits")
     name: ClassVar[str] = "conditional"
     required: ClassVar[tuple[str, ...]] = ("codecs",)
     nested: ClassVar[tuple[str, ...]] = required

@@ -10,7 +10,6 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec
 class Crc32c(BytesToBytes):
     """Has no configuration."""
 
-    __slots__ = ()
     name: ClassVar[str] = "crc32c"
 
     def native(self) -> NativeCodec | None:

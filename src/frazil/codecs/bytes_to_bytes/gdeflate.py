@@ -10,7 +10,6 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 class Gdeflate(BytesToBytes):
     """level: 0 (stored) to 12."""
 
-    __slots__ = ("level",)
     name: ClassVar[str] = "zarrs.gdeflate"
     optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
 

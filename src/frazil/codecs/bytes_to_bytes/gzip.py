@@ -10,7 +10,6 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 class Gzip(BytesToBytes):
     """level: 0 (stored) to 9."""
 
-    __slots__ = ("level",)
     name: ClassVar[str] = "gzip"
     optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
 
@@ -24,7 +23,6 @@ class Gzip(BytesToBytes):
 class NumcodecsGzip(Gzip):
     """The same codec under the name that zarr-python writes for numcodecs."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.gzip"
 
     def __init__(self, level: int = 1) -> None:

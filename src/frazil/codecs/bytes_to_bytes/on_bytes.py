@@ -18,7 +18,6 @@ _SAMPLES = (16, 4096)  # lengths, in bytes, at which sizes are compared
 class OnBytes(BytesToBytes):
     """codec: an array-to-array or array-to-bytes codec whose output is as long as its input; with others the decoded length would not be known."""
 
-    __slots__ = ("codec",)
     codec: ArrayToArray | ArrayToBytes
     name: ClassVar[str] = "frazil.on_bytes"
     required: ClassVar[tuple[str, ...]] = ("codec",)

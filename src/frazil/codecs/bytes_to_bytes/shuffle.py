@@ -10,7 +10,6 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 class Shuffle(BytesToBytes):
     """elementsize: bytes of an element; bytes after the last whole element stay at the end."""
 
-    __slots__ = ("elementsize",)
     name: ClassVar[str] = "numcodecs.shuffle"
     optional: ClassVar[tuple[str, ...]] = ("elementsize",)
 

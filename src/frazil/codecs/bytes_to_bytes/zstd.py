@@ -11,7 +11,6 @@ from frazil.errors import MetadataError
 class Zstd(BytesToBytes):
     """level: -131072 to 22, where 0 means the library's default (3); checksum: whether frames end in a checksum. It is checked when they are decoded."""
 
-    __slots__ = ("checksum", "level")
     name: ClassVar[str] = "zstd"
     optional: ClassVar[tuple[str, ...]] = ("level", "checksum")
 
@@ -28,5 +27,4 @@ class Zstd(BytesToBytes):
 class NumcodecsZstd(Zstd):
     """The same codec under the name that zarr-python writes for numcodecs."""
 
-    __slots__ = ()
     name: ClassVar[str] = "numcodecs.zstd"

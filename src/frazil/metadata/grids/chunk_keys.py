@@ -154,7 +154,6 @@ def decode_each(
 class DefaultKeys(SeparatedKeys):
     """`c/1/0`, or `c.1.0`; `c` without dimensions."""
 
-    __slots__ = ()
     name = "default"
     default_separator = "/"
     alone = "c"
@@ -167,7 +166,6 @@ class DefaultKeys(SeparatedKeys):
 class V2Keys(SeparatedKeys):
     """`1.0`, or `1/0`, as in Zarr v2; `0` without dimensions."""
 
-    __slots__ = ()
     name = "v2"
     default_separator = "."
     alone = "0"

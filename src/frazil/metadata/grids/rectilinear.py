@@ -145,8 +145,6 @@ class RectilinearGrid(Value, excluded=("_starts", "largest")):
 class RectangularGrid(RectilinearGrid, excluded=("_starts", "largest")):
     """The form of the draft ZEP 3, and of zarrs under the name `rectangular`: without runs."""
 
-    __slots__ = ()
-
     def extension(self) -> Extension:
         shapes: list[Json] = [lengths if isinstance(lengths, int) else [*lengths] for lengths in self.lengths]
         return Extension("rectangular", {"chunk_shape": shapes})

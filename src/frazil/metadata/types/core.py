@@ -174,8 +174,6 @@ class DataType(Value, ABC):
 class BoolType(DataType):
     """bool: one byte, 0 or 1."""
 
-    __slots__ = ()
-
     def parse_bytes(self, value: Json, path: str) -> bytes:
         if not isinstance(value, bool):
             raise refusal(path, "true or false", value)
@@ -192,8 +190,6 @@ class BoolType(DataType):
 
 class IntegerType(DataType):
     """int8 to int64 and uint8 to uint64, two's complement."""
-
-    __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         return parse_integer(value, self.dtype, path)
@@ -213,8 +209,6 @@ class IntegerType(DataType):
 class FloatType(DataType):
     """float16, float32 and float64, IEEE 754."""
 
-    __slots__ = ()
-
     def parse_bytes(self, value: Json, path: str) -> bytes:
         return parse_float(value, self.itemsize, path)
 
@@ -227,8 +221,6 @@ class FloatType(DataType):
 
 class ComplexType(DataType):
     """complex64 and complex128: the real, then the imaginary part."""
-
-    __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         """An array of two floating-point fill values, the real and the imaginary part."""
@@ -256,8 +248,6 @@ class ComplexType(DataType):
 class RawType(DataType):
     """r8, r16, r24 ...: opaque bytes, a NumPy void dtype in memory. zarr-python 3 names them raw_bytes, with a configuration, and reads
     no other name. A document with that name keeps it."""
-
-    __slots__ = ()
 
     @property
     def label(self) -> str:
@@ -321,7 +311,6 @@ class DataTypeFamily(ExtensionFamily[DataType], Protocol):
 class NamedDataTypes(Value):
     """A family that reads the names in `names`, and no others."""
 
-    __slots__ = ()
     names: ClassVar[tuple[str, ...]]
 
     def matches(self, name: str) -> bool:
@@ -331,7 +320,6 @@ class NamedDataTypes(Value):
 class CoreDataTypes(NamedDataTypes):
     """The core types, each with its own name."""
 
-    __slots__ = ()
     names = tuple(_CORE)
 
     def parse(self, extension: Extension, path: str) -> DataType:
@@ -345,8 +333,6 @@ class CoreDataTypes(NamedDataTypes):
 
 class RawDataTypes(Value):
     """r*: opaque elements of a multiple of 8 bits; and raw_bytes, their name in zarr-python 3."""
-
-    __slots__ = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -119,7 +119,6 @@ class DatetimeType(DataType):
 class DatetimeTypes(NamedDataTypes):
     """The family of both."""
 
-    __slots__ = ()
     names = tuple(_KINDS)
 
     def parse(self, extension: Extension, path: str) -> DatetimeType:

@@ -78,8 +78,6 @@ def _restored(value: object) -> object:
 class ObjectFill(VariableLengthFill):
     """A fill value of ObjectType."""
 
-    __slots__ = ()
-
     def __init__(self, data: bytes) -> None:
         super().__init__(data, text=False)
 
@@ -92,8 +90,6 @@ class ObjectFill(VariableLengthFill):
 class ZarrV2Type(VariableLengthType):
     """A data type that only Zarr v2 can name, by the codec of its objects."""
 
-    __slots__ = ()
-
     def extension(self) -> Extension:
         raise MetadataError(
             f"Zarr v3 has no data type for elements that are {self.label}",
@@ -104,8 +100,6 @@ class ZarrV2Type(VariableLengthType):
 
 class ObjectType(ZarrV2Type):
     """JSON objects, and bytes. The default fill value is None."""
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(OBJECT)

@@ -77,7 +77,6 @@ class PairType(DataType):
 class RegisteredComplexTypes(NamedDataTypes):
     """The family of all these."""
 
-    __slots__ = ()
     names = (*_NUMPY, "complex_float16", *(_PREFIX + name for name in FLOATS))
 
     def parse(self, extension: Extension, path: str) -> DataType:

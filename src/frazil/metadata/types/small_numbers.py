@@ -61,8 +61,6 @@ def dtype_of(name: str, path: str) -> np.dtype[np.generic]:
 class SmallIntegerType(DataType):
     """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore."""
 
-    __slots__ = ()
-
     def parse_bytes(self, value: Json, path: str) -> bytes:
         bits, signed = int(self.name[-1]), self.name[0] == "i"
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -86,8 +84,6 @@ class SmallIntegerType(DataType):
 
 class SmallFloatType(DataType):
     """A floating-point number of 16 bits or fewer. Some of these formats have no NaN, no infinity, no negative numbers or no zero."""
-
-    __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         return parse_small_float(value, self.dtype, path)
@@ -167,7 +163,6 @@ def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
 class SmallNumberTypes(NamedDataTypes):
     """The family of all these."""
 
-    __slots__ = ()
     names = (*INTEGERS, *FLOATS)
 
     def parse(self, extension: Extension, path: str) -> DataType:

@@ -24,8 +24,6 @@ _UTF32: Final = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 class ByteStringType(DataType):
     """null_terminated_bytes: `length` bytes, NumPy's S. Zeros at the end are not part of the value."""
 
-    __slots__ = ()
-
     def __init__(self, length: int) -> None:
         super().__init__(_BYTES, np.dtype(("S", length)))
 
@@ -57,8 +55,6 @@ class ByteStringType(DataType):
 
 class TextType(DataType):
     """fixed_length_utf32: `length` code points of 4 bytes, NumPy's U. Zeros at the end are not part of the value."""
-
-    __slots__ = ()
 
     def __init__(self, length: int) -> None:
         super().__init__(_TEXT, np.dtype(("U", length)), ((0, 4, length),))
@@ -94,7 +90,6 @@ class TextType(DataType):
 class StringTypes(NamedDataTypes):
     """The family of both."""
 
-    __slots__ = ()
     names = (_BYTES, _TEXT)
 
     def parse(self, extension: Extension, path: str) -> DataType:

@@ -161,7 +161,6 @@ def _encoded(value: str, path: str) -> bytes:
 class VariableLengthTypes(NamedDataTypes):
     """The family of both."""
 
-    __slots__ = ()
     names = (STRING, "bytes", "variable_length_bytes", "binary")
 
     def parse(self, extension: Extension, path: str) -> DataType:

@@ -24,7 +24,6 @@ from frazil.metadata.v2.documents import (
 class V2Layout(Layout):
     """Two documents for each node: one for its kind and metadata, and one for its attributes."""
 
-    __slots__ = ()
     zarr_format: Final = 2
 
     def check_name(self, name: str) -> str:

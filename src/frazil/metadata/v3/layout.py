@@ -13,7 +13,6 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_ke
 class V3Layout(Layout):
     """One document for each node, array or group."""
 
-    __slots__ = ()
     zarr_format: Final = 3
 
     def check_name(self, name: str) -> str:
