@@ -203,7 +203,7 @@ class IntegerType(DataType):
             value = int(value)
         if not isinstance(value, int):
             raise refusal(path, f"an integer ({self.name})", value)
-        return parse_integer(int(value), self.dtype, path)
+        return self.parse_bytes(int(value), path)
 
 
 class FloatType(DataType):
@@ -220,29 +220,36 @@ class FloatType(DataType):
 
 
 class ComplexType(DataType):
-    """complex64 and complex128: the real, then the imaginary part."""
+    """complex64 and complex128: the real, then the imaginary part. part: the type of both"""
+
+    __slots__ = ("part",)
+    part: DataType
+
+    def __init__(self, name: str, dtype: np.dtype[np.generic], part: DataType) -> None:
+        super().__init__(name, dtype, tuple((offset, width, 2) for offset, width, _ in part.swaps))
+        self.part = part
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         """An array of two floating-point fill values, the real and the imaginary part."""
         if not isinstance(value, list) or len(value) != 2:
             raise refusal(path, "an array of two floating-point values, [real, imaginary]", value)
-        return b"".join([parse_float(part, self.itemsize // 2, item(path, at)) for at, part in enumerate(value)])
+        return b"".join([self.part.parse_bytes(part, item(path, at)) for at, part in enumerate(value)])
 
     def emit_bytes(self, data: bytes) -> Json:
-        half = self.itemsize // 2
-        return [emit_float(data[:half]), emit_float(data[half:])]
+        half = self.part.itemsize
+        return [self.part.emit_bytes(data[:half]), self.part.emit_bytes(data[half:])]
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        """A number, or the two parts in the forms of float_from_user."""
+        """A number, or the two parts in the forms of the part's type."""
         if isinstance(value, complex):
             parts: Sequence[object] = (value.real, value.imag)
         elif isinstance(value, (list, tuple)) and len(value) == 2:
             parts = value
-        elif isinstance(value, (int, float)):
+        elif isinstance(value, (int, float, np.generic)):
             parts = (value, 0)
         else:
             raise refusal(path, f"a number, or its two parts [real, imaginary] ({self.name})", value)
-        return b"".join([float_from_user(part, self.itemsize // 2, item(path, at)) for at, part in enumerate(parts)])
+        return b"".join([self.part.user_bytes(part, item(path, at)) for at, part in enumerate(parts)])
 
 
 class RawType(DataType):
@@ -281,21 +288,20 @@ class RawType(DataType):
         return self.parse_bytes(value, path)
 
 
-def _core(kind: type[DataType], name: str, items: int = 1) -> DataType:
+def _core(kind: type[DataType], name: str) -> DataType:
     dtype: np.dtype[np.generic] = np.dtype(name)
-    width = dtype.itemsize // items
-    return kind(name, dtype, ((0, width, items),) if width > 1 else ())
+    return kind(name, dtype, ((0, dtype.itemsize, 1),) if dtype.itemsize > 1 else ())
 
 
-_CORE: Final[dict[str, DataType]] = {
-    data_type.name: data_type
-    for data_type in (
-        _core(BoolType, "bool"),
-        *(_core(IntegerType, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *(_core(FloatType, f"float{bits}") for bits in (16, 32, 64)),
-        *(_core(ComplexType, f"complex{bits}", 2) for bits in (64, 128)),
-    )
-}
+_REAL: Final = (
+    _core(BoolType, "bool"),
+    *(_core(IntegerType, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *(_core(FloatType, f"float{bits}") for bits in (16, 32, 64)),
+)
+_COMPLEX: Final = [
+    ComplexType(f"complex{16 * part.itemsize}", np.dtype(f"c{2 * part.itemsize}"), part) for part in _REAL[-2:]
+]
+_CORE: Final[dict[str, DataType]] = {data_type.name: data_type for data_type in (*_REAL, *_COMPLEX)}
 
 
 # --- families: the entries of a registry -------------------------------------------------------------------------------------------

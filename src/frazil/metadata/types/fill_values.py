@@ -48,13 +48,13 @@ class FillValue(Value):
 # --- integers ----------------------------------------------------------------------------------------------------------------------
 
 
-def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """A JSON number without fraction or exponent, in range."""
-    signed, size = dtype.kind == "i", dtype.itemsize
-    low, high = (-(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1) if signed else (0, (1 << (8 * size)) - 1)
+def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str, bits: int | None = None) -> bytes:
+    """A JSON number without fraction or exponent, in range. bits: those of the type that are used; None: all."""
+    signed, bits = dtype.name.startswith("int"), bits or 8 * dtype.itemsize
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise refusal(path, f"a number without fraction or exponent from {low} to {high} ({dtype.name})", value)
-    return int(value).to_bytes(size, _ORDER, signed=signed)
+    return int(value).to_bytes(dtype.itemsize, _ORDER, signed=signed)
 
 
 def emit_integer(data: bytes, dtype: np.dtype[np.generic]) -> Json:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,9 +15,10 @@ from frazil.base.late import imported
 from frazil.base.optional_package import load_package
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.extensions import Extension, no_configuration
-from frazil.metadata.json_text import Json, NegativeZero
+from frazil.metadata.json_text import Json, NegativeZero, NonFinite
 from frazil.metadata.members import refusal
-from frazil.metadata.types.core import DataType, NamedDataTypes
+from frazil.metadata.types.core import DataType, IntegerType, NamedDataTypes
+from frazil.metadata.types.fill_values import parse_integer
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,83 +60,56 @@ def dtype_of(name: str, path: str) -> np.dtype[np.generic]:
     return dtype
 
 
-class SmallIntegerType(DataType):
+class SmallIntegerType(IntegerType):
     """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore."""
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        bits, signed = int(self.name[-1]), self.name[0] == "i"
-        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise refusal(path, f"a number without fraction or exponent from {low} to {high} ({self.name})", value)
-        return int(value).to_bytes(1, "little", signed=signed)
+        return parse_integer(value, self.dtype, path, int(self.name[-1]))
 
     def emit_bytes(self, data: bytes) -> Json:
         return int(np.frombuffer(data, self.dtype)[0])
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        """An int or a bool, or a float without a fraction."""
-        if isinstance(value, np.generic):
-            value = int(value)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if not isinstance(value, int):
-            raise refusal(path, f"an integer ({self.name})", str(value))
-        return self.parse_bytes(int(value), path)
+        return super().user_bytes(int(value) if isinstance(value, np.generic) else value, path)
 
 
 class SmallFloatType(DataType):
     """A floating-point number of 16 bits or fewer. Some of these formats have no NaN, no infinity, no negative numbers or no zero."""
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return parse_small_float(value, self.dtype, path)
+        """A number that the format can represent after rounding, "NaN", "Infinity" and "-Infinity" if it has them, or "0x" and all digits of its bits."""
+        if isinstance(value, str):
+            if len(value) == 2 + 2 * self.itemsize and value.startswith("0x"):
+                with suppress(ValueError):
+                    return int(value[2:], 16).to_bytes(self.itemsize, _ORDER)
+            number = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}.get(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            number = -0.0 if isinstance(value, NegativeZero) else float(value)
+        else:
+            number = None
+        if number is not None and (rounded := _rounded(number, self.dtype)) is not None:
+            return rounded
+        forms = f'"NaN", "Infinity", "-Infinity" or "0x" and {2 * self.itemsize} hexadecimal digits'
+        raise refusal(path, f"a number within {self.dtype.name}, or one of {forms} that it has", value)
 
     def emit_bytes(self, data: bytes) -> Json:
-        return emit_small_float(data, self.dtype)
+        """The number, or a string for values that are not numbers; hexadecimal for all NaNs but one."""
+        number = float(np.frombuffer(data, self.dtype)[0])
+        if math.isnan(number):
+            number = math.nan  # without the sign, which "NaN" does not have
+        if _rounded(number, self.dtype) == data:
+            return number if math.isfinite(number) else NonFinite(number).word
+        return f"0x{int.from_bytes(data, _ORDER):0{2 * self.itemsize}x}"
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return small_float_from_user(value, self.dtype, path)
-
-
-def parse_small_float(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """A number that the format can represent after rounding, "NaN", "Infinity" and "-Infinity" if it has them, or "0x" and all digits of its bits."""
-    if isinstance(value, str):
-        if len(value) == 2 + 2 * dtype.itemsize and value.startswith("0x"):
-            try:
-                return int(value[2:], 16).to_bytes(dtype.itemsize, _ORDER)
-            except ValueError:
-                pass
-        number = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}.get(value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = -0.0 if isinstance(value, NegativeZero) else float(value)
-    else:
-        number = None
-    if number is not None and (rounded := _rounded(number, dtype)) is not None:
-        return rounded
-    forms = f'"NaN", "Infinity", "-Infinity" or "0x" and {2 * dtype.itemsize} hexadecimal digits'
-    raise refusal(path, f"a number within {dtype.name}, or one of {forms} that it has", value)
-
-
-def emit_small_float(data: bytes, dtype: np.dtype[np.generic]) -> Json:
-    """The number, or a string for values that are not numbers; hexadecimal for all NaNs but one."""
-    number = float(np.frombuffer(data, dtype)[0])
-    text: Json = number
-    if not math.isfinite(number):
-        number = math.nan if math.isnan(number) else number  # without the sign, which "NaN" does not have
-        text = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-    if _rounded(number, dtype) == data:
-        return text
-    return f"0x{int.from_bytes(data, _ORDER):0{2 * dtype.itemsize}x}"
-
-
-def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """A number, rounded, or a string as in documents."""
-    if isinstance(value, np.generic):
-        value = float(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        value = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if not isinstance(value, (int, float, str)):
-        raise refusal(path, f'a number, or a string such as "NaN" ({dtype.name})', str(value))
-    return parse_small_float(int(value) if isinstance(value, bool) else value, dtype, path)
+        """A number, rounded, or a string as in documents."""
+        if isinstance(value, np.generic):
+            value = float(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            value = NonFinite(value).word
+        if not isinstance(value, (int, float, str)):
+            raise refusal(path, f'a number, or a string such as "NaN" ({self.dtype.name})', str(value))
+        return self.parse_bytes(int(value) if isinstance(value, bool) else value, path)
 
 
 def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
