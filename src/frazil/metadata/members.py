@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import index
-from typing import Final
+from typing import Final, TypeVar
 
 from frazil.errors import MetadataError
 from frazil.metadata.json_text import DEPTH_LIMIT, Json, as_json, found, item, member
 
 INT64_MAX: Final = 2**63 - 1
+T = TypeVar("T")
 
 
 def refusal(path: str | None, allowed: str, value: object, hint: str | None = None) -> MetadataError:
@@ -152,19 +153,20 @@ class Members:
         """A required array of integers."""
         return check_integers(self.get(name), self.at(name), low, high, length)
 
-    def boolean(self, name: str, default: bool | None = None) -> bool:
+    def _of(self, name: str, kind: type[T], allowed: str, default: T | None) -> T:
+        """A member of one kind; required if there is no default."""
         if default is not None and not self.has(name):
             return default
         value = self.get(name)
-        if not isinstance(value, bool):
-            raise refusal(self.at(name), "true or false", value)
+        if not isinstance(value, kind):
+            raise refusal(self.at(name), allowed, value)
         return value
 
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        return self._of(name, bool, "true or false", default)
+
     def string(self, name: str, default: str | None = None) -> str:
-        if default is not None and not self.has(name):
-            return default
-        value = self.get(name)
-        return value if isinstance(value, str) else check_string(value, self.at(name))
+        return self._of(name, str, "a string", default)
 
     def choice(self, name: str, allowed: Sequence[str], default: str | None = None) -> str:
         """One of the allowed strings."""
@@ -178,18 +180,10 @@ class Members:
         return value
 
     def array(self, name: str, default: list[Json] | None = None) -> list[Json]:
-        if default is not None and not self.has(name):
-            return default
-        value = self.get(name)
-        if not isinstance(value, list):
-            raise refusal(self.at(name), "an array", value)
-        return value
+        return self._of(name, list, "an array", default)
 
     def object(self, name: str, default: dict[str, Json] | None = None) -> dict[str, Json]:
-        if default is not None and not self.has(name):
-            return default
-        value = self.get(name)
-        return value if isinstance(value, dict) else check_object(value, self.at(name))
+        return self._of(name, dict, "an object", default)
 
     def rest(self) -> dict[str, Json]:
         """The members that were not read."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 import numpy as np
 
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import member
-from frazil.metadata.members import INT64_MAX, Members, check_string, refusal
+from frazil.metadata.members import INT64_MAX, Members, refusal
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ class SeparatedKeys(Value):
         if chosen not in SEPARATORS:
             raise refusal(path, '"/" or "."', separator)
         self.separator = chosen
+
+    @classmethod
+    def read(cls, extension: Extension, path: str) -> Self:
+        """The encoding of an entry in a document."""
+        members = Members(extension.configuration, member(path, "configuration"))
+        separator = members.choice("separator", SEPARATORS, cls.default_separator)
+        members.finish()
+        return cls(separator)
 
     @property
     def lead(self) -> str:
@@ -185,6 +193,15 @@ class SuffixedKeys(Value):
             raise refusal("chunk_key_encoding.configuration.suffix", 'a suffix such as ".tiff"', suffix)
         self.keys, self.suffix = DefaultKeys(separator), suffix
 
+    @classmethod
+    def read(cls, extension: Extension, path: str) -> SuffixedKeys:
+        """As in SeparatedKeys."""
+        members = Members(extension.configuration, member(path, "configuration"))
+        separator = members.choice("separator", SEPARATORS, DefaultKeys.default_separator)
+        suffix = members.string("suffix")
+        members.finish()
+        return cls(suffix, separator)
+
     def extension(self) -> Extension:
         return Extension(self.name, {"separator": self.keys.separator, "suffix": self.suffix})
 
@@ -202,29 +219,6 @@ def is_suffix(value: object) -> bool:
     return isinstance(value, str) and (not value or re.fullmatch(SUFFIX, value) is not None)
 
 
-def _read_separator(extension: Extension, path: str) -> str | None:
-    members = Members(extension.configuration, member(path, "configuration"))
-    separator = members.choice("separator", SEPARATORS) if members.has("separator") else None
-    members.finish()
-    return separator
-
-
-def _read_default(extension: Extension, path: str) -> ChunkKeyEncoding:
-    return DefaultKeys(_read_separator(extension, path))
-
-
-def _read_v2(extension: Extension, path: str) -> ChunkKeyEncoding:
-    return V2Keys(_read_separator(extension, path))
-
-
-def _read_suffixed(extension: Extension, path: str) -> ChunkKeyEncoding:
-    members = Members(extension.configuration, member(path, "configuration"))
-    separator = members.choice("separator", SEPARATORS) if members.has("separator") else None
-    suffix = check_string(members.get("suffix"), members.at("suffix"))
-    members.finish()
-    return SuffixedKeys(suffix, separator)
-
-
-DEFAULT = NamedExtension[ChunkKeyEncoding]("default", _read_default)
-V2 = NamedExtension[ChunkKeyEncoding]("v2", _read_v2)
-DEFAULT_SUFFIX = NamedExtension[ChunkKeyEncoding](SuffixedKeys.name, _read_suffixed)
+DEFAULT = NamedExtension[ChunkKeyEncoding](DefaultKeys.name, DefaultKeys.read)
+V2 = NamedExtension[ChunkKeyEncoding](V2Keys.name, V2Keys.read)
+DEFAULT_SUFFIX = NamedExtension[ChunkKeyEncoding](SuffixedKeys.name, SuffixedKeys.read)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from frazil.metadata.json_text import Json, NegativeZero, NonFinite
 from frazil.metadata.members import refusal
 from frazil.metadata.types.core import DataType, IntegerType, NamedDataTypes
 from frazil.metadata.types.fill_values import parse_integer
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _ORDER: Final = sys.byteorder
 INTEGERS: Final = ("int2", "int4", "uint2", "uint4")
@@ -42,18 +39,13 @@ FLOATS: Final = (
 _REGISTERED_WITH_NUMPY: Final = 256  # numbers of other packages' dtypes begin here
 
 
-def ml_dtypes(name: str, path: str) -> ModuleType:
-    """The package. Raises UnknownExtensionError, for the data type that needs it, if it is not installed."""
+def _dtype_of(name: str, path: str) -> np.dtype[np.generic]:
+    """The NumPy dtype of a name. Raises UnknownExtensionError if ml_dtypes is not installed, or too old."""
     try:
-        return load_package("ml_dtypes", f"the data type {name} needs the package", "ml", UnknownExtensionError)
+        package = load_package("ml_dtypes", f"the data type {name} needs the package", "ml", UnknownExtensionError)
     except UnknownExtensionError as error:
         error.path = path
         raise
-
-
-def dtype_of(name: str, path: str) -> np.dtype[np.generic]:
-    """The NumPy dtype of a name."""
-    package = ml_dtypes(name, path)
     if not hasattr(package, name):
         raise UnknownExtensionError(f"the data type {name} needs a newer ml_dtypes", path=path)
     dtype: np.dtype[np.generic] = np.dtype(getattr(package, name))
@@ -142,7 +134,7 @@ class SmallNumberTypes(NamedDataTypes):
 
     def parse(self, extension: Extension, path: str) -> DataType:
         no_configuration(extension, path)
-        return _data_type(extension.name, dtype_of(extension.name, path))
+        return _data_type(extension.name, _dtype_of(extension.name, path))
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
         foreign = dtype.num >= _REGISTERED_WITH_NUMPY and dtype.name in self.names
