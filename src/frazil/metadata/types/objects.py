@@ -19,8 +19,7 @@ from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.members import refusal
 from frazil.metadata.types.core import OBJECT_VIEW
 from frazil.metadata.types.fill_values import FillValue
-from frazil.metadata.types.variable_length import VariableLengthFill, VariableLengthType
-from frazil.metadata.value import assign
+from frazil.metadata.types.variable_length import VariableFill, VariableLengthType
 
 if TYPE_CHECKING:
     from frazil.metadata.types.heap import Heap
@@ -75,18 +74,6 @@ def _restored(value: object) -> object:
     return {name: _restored(item) for name, item in value.items()}
 
 
-class ObjectFill(VariableLengthFill):
-    """A fill value of ObjectType."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, text=False)
-
-    @property
-    def scalar(self) -> np.generic:
-        """The object."""
-        return cast("np.generic", from_bytes(self.data))
-
-
 class ZarrV2Type(VariableLengthType):
     """A data type that only Zarr v2 can name, by the codec of its objects."""
 
@@ -114,10 +101,13 @@ class ObjectType(ZarrV2Type):
 
     @property
     def zero(self) -> FillValue:
-        return ObjectFill(to_bytes(None))
+        return VariableFill(to_bytes(None), self)
+
+    def value_of(self, data: bytes) -> object:
+        return from_bytes(data)
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
-        return ObjectFill(to_bytes(value))
+        return VariableFill(to_bytes(value), self)
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
         if isinstance(value, FillValue):
@@ -125,7 +115,7 @@ class ObjectType(ZarrV2Type):
         if isinstance(value, bytes):
             raise refusal(path, "a value that JSON can express", value.hex())
         try:
-            return ObjectFill(to_bytes(value))
+            return VariableFill(to_bytes(value), self)
         except InvalidInputError as error:
             raise MetadataError(error.message, path=path, hint=error.hint) from None
 
@@ -139,22 +129,6 @@ class ObjectType(ZarrV2Type):
     def values_of(self, elements: Values, heap: Heap) -> Values:
         values = super().values_of(elements, heap)
         return _objects([from_bytes(cast("bytes", data)) for data in _flat(values)], values.shape)
-
-
-class RaggedFill(VariableLengthFill):
-    """The fill value of RaggedType: no items of this dtype."""
-
-    __slots__ = ("of",)
-    of: np.dtype[np.generic]
-
-    def __init__(self, of: np.dtype[np.generic]) -> None:
-        super().__init__(b"", text=False)
-        assign(self, "of", of)
-
-    @property
-    def scalar(self) -> np.generic:
-        """An empty array."""
-        return cast("np.generic", np.empty(0, self.of))
 
 
 class RaggedType(ZarrV2Type):
@@ -171,9 +145,9 @@ class RaggedType(ZarrV2Type):
     def serializer(self) -> Extension:
         return Extension("vlen-array")
 
-    @property
-    def zero(self) -> FillValue:
-        return RaggedFill(self.of)
+    def value_of(self, data: bytes) -> object:
+        """The fill value: an empty array."""
+        return np.empty(0, self.of)
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
         return self.fill_from_user(value, path)

@@ -10,38 +10,18 @@ from typing import Final, cast
 
 import numpy as np
 
-from frazil import _kernel
-from frazil.base.arrays import Values
-from frazil.errors import InvalidInputError, MetadataError
+from frazil.base.arrays import Flags, Values
+from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, pick
 from frazil.metadata.json_text import Json, item
 from frazil.metadata.members import Members, refusal
 from frazil.metadata.types.core import DataType, DataTypeFamily, NamedDataTypes
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.types.heap import Heap, field_of, fill_view
-from frazil.metadata.types.variable_length import PACKED, VariableLengthType
-from frazil.metadata.value import assign
+from frazil.metadata.types.variable_length import PACKED, VariableFill, VariableLengthType
 
 OPTIONAL: Final = "zarrs.optional"
 _VALID: Final = b"\1"
-
-
-class OptionalFill(FillValue):
-    """The fill value of optional text or bytes. data: empty if it is missing, else 1 and its bytes"""
-
-    __slots__ = ("of",)
-    of: VariableLengthType
-
-    def __init__(self, data: bytes, dtype: np.dtype[np.generic], of: VariableLengthType) -> None:
-        assign(self, "data", data)
-        assign(self, "dtype", dtype)
-        assign(self, "of", of)
-
-    @property
-    def scalar(self) -> np.generic:
-        """None, text or bytes."""
-        value = None if not self.data else self.data[1:].decode() if self.of.text else self.data[1:]
-        return cast("np.generic", value)
 
 
 class OptionalType(DataType):
@@ -93,7 +73,7 @@ class OptionalType(DataType):
         return self._fill(self.of.parse_fill(value[0], item(path, 0)))
 
     def emit_fill(self, fill: FillValue) -> Json:
-        if isinstance(fill, OptionalFill):
+        if self.variable:
             return [self.of.emit_bytes(fill.data[1:])] if fill.data else None
         if not fill.data[:1].strip(b"\0"):
             return None
@@ -108,15 +88,20 @@ class OptionalType(DataType):
         return self._fill(None if value is None else self.of.fill_from_user(value, path))
 
     def _fill(self, inner: FillValue | None) -> FillValue:
-        if isinstance(self.of, VariableLengthType):
-            return OptionalFill(b"" if inner is None else _VALID + inner.data, self.dtype, self.of)
+        if self.variable:
+            return VariableFill(b"" if inner is None else _VALID + inner.data, self)
         return FillValue(bytes(self.dtype.itemsize) if inner is None else _VALID + inner.data, self.dtype)
+
+    def value_of(self, data: bytes) -> object:
+        """None, text or bytes."""
+        assert isinstance(self.of, VariableLengthType), "others have a FillValue"
+        return self.of.value_of(data[1:]) if data else None
 
     def heap_fill(self, fill: FillValue) -> bytes:
         return fill.data[1:]
 
     def fill_element(self, fill: FillValue) -> bytes:
-        if not isinstance(fill, OptionalFill):
+        if not self.variable:
             return fill.data
         if not fill.data:
             return bytes(self.element.itemsize)
@@ -125,26 +110,8 @@ class OptionalType(DataType):
     def elements_of(self, values: Values, heap: Heap) -> Values:
         if not isinstance(self.of, VariableLengthType):
             return values
-        elements: Values = np.zeros(values.shape, self.element)
-        if not elements.size:
-            return elements
-        valid, views = np.empty(values.shape, np.bool_), np.empty(values.shape, self.of.element)
-        if self.of.text and PACKED:
-            number = heap.reserve(heap.threads)
-            try:
-                converted = _kernel.elements_of_strings(
-                    np.ascontiguousarray(values), heap.fill, number, views, valid, heap.threads
-                )
-            except ValueError as error:
-                raise InvalidInputError(f"the value cannot be stored as {self.label}: {error}") from error
-            heap.put(number, converted)
-        else:
-            objects = values.reshape(-1).tolist()
-            valid.reshape(-1)[:] = [value is not None for value in objects]
-            empty: object = "" if self.of.text else b""
-            plain = np.empty(values.shape, object)
-            plain.reshape(-1)[:] = [empty if value is None else value for value in objects]
-            views = self.of.elements_of(plain, heap)
+        elements, valid = np.zeros(values.shape, self.element), np.empty(values.shape, np.bool_)
+        views = self.of.put_elements(values, heap, valid)
         field_of(elements, "valid")[...] = valid
         field_of(elements, "value")[valid] = views[valid]
         return elements
@@ -152,21 +119,8 @@ class OptionalType(DataType):
     def values_of(self, elements: Values, heap: Heap) -> Values:
         if not isinstance(self.of, VariableLengthType):
             return elements
-        views, valid = (
-            np.ascontiguousarray(field_of(elements, "value")),
-            np.ascontiguousarray(field_of(elements, "valid")),
-        )
-        values: Values = np.empty(elements.shape, self.dtype)
-        if not elements.size:
-            return values
-        if self.of.text and PACKED:
-            _kernel.elements_to_strings(heap.buffers, views, valid, values)
-        else:
-            decoded = _kernel.elements_to_objects(heap.buffers, views, self.of.text)
-            flags = valid.reshape(-1).tolist()
-            objects = [value if flag else None for value, flag in zip(decoded, flags, strict=True)]
-            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
-        return values
+        valid: Flags = np.ascontiguousarray(field_of(elements, "valid"), np.bool_)
+        return self.of.filled(np.empty(elements.shape, self.dtype), field_of(elements, "value"), heap, valid)
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         return self.parse_fill(value, path).data

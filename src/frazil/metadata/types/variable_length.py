@@ -5,12 +5,12 @@ engine an element is a view into a heap (heap.py). Elements are encoded in codec
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Values
+from frazil.base.arrays import Flags, Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, no_configuration
 from frazil.metadata.json_text import Json, found
@@ -30,21 +30,29 @@ STRINGS: Final[np.dtype[np.generic]] = (
 PACKED: Final = STRINGS is not _OBJECTS  # whether text is in NumPy's packed strings
 
 
-class VariableLengthFill(FillValue):
-    """A fill value of any number of bytes; text in UTF-8."""
+class _OfVariableLength(Protocol):
+    """A data type whose elements have no fixed size."""
 
-    __slots__ = ("text",)
-    text: bool
+    dtype: np.dtype[np.generic]
 
-    def __init__(self, data: bytes, text: bool) -> None:
+    def value_of(self, data: bytes) -> object:
+        """The value, as users see it, of the bytes of a fill value."""
+
+
+class VariableFill(FillValue):
+    """A fill value of any number of bytes. of: its type"""
+
+    __slots__ = ("of",)
+    of: _OfVariableLength
+
+    def __init__(self, data: bytes, of: _OfVariableLength) -> None:
         assign(self, "data", data)
-        assign(self, "text", text)
-        assign(self, "dtype", STRINGS if text else _OBJECTS)
+        assign(self, "dtype", of.dtype)
+        assign(self, "of", of)
 
     @property
     def scalar(self) -> np.generic:
-        """The element as str or bytes."""
-        return cast("np.generic", self.data.decode() if self.text else self.data)
+        return cast("np.generic", self.of.value_of(self.data))
 
 
 class VariableLengthType(DataType):
@@ -72,10 +80,14 @@ class VariableLengthType(DataType):
 
     @property
     def zero(self) -> FillValue:
-        return VariableLengthFill(b"", self.text)
+        return VariableFill(b"", self)
+
+    def value_of(self, data: bytes) -> object:
+        """The element as str or bytes."""
+        return data.decode() if self.text else data
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
-        return VariableLengthFill(self.parse_bytes(value, path), self.text)
+        return VariableFill(self.parse_bytes(value, path), self)
 
     def fill_element(self, fill: FillValue) -> bytes:
         return fill_view(fill.data)
@@ -88,7 +100,7 @@ class VariableLengthType(DataType):
             value = value.scalar
         if isinstance(value, np.ndarray) and value.shape == ():
             value = value.item()
-        return VariableLengthFill(self.user_bytes(value, path), self.text)
+        return VariableFill(self.user_bytes(value, path), self)
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         if self.text:
@@ -115,7 +127,11 @@ class VariableLengthType(DataType):
         return b"" if value == 0 and not isinstance(value, str) else self.parse_bytes(value, path)  # type: ignore[arg-type]
 
     def elements_of(self, values: Values, heap: Heap) -> Values:
-        """Raises InvalidInputError for elements that are not text or bytes, as the type requires, and for text that UTF-8 cannot encode."""
+        return self.put_elements(values, heap, None)
+
+    def put_elements(self, values: Values, heap: Heap, valid: Flags | None) -> Values:
+        """As elements_of. valid: of optional elements, which is set to those that exist; the others are None, and become empty. Raises InvalidInputError for
+        elements that are not text or bytes, as the type requires, and for text that UTF-8 cannot encode."""
         elements: Values = np.empty(values.shape, self.element)
         if not elements.size:
             return elements
@@ -123,9 +139,12 @@ class VariableLengthType(DataType):
         try:
             if self.text and PACKED:
                 strings = np.ascontiguousarray(values)
-                converted = _kernel.elements_of_strings(strings, heap.fill, number, elements, None, heap.threads)
+                converted = _kernel.elements_of_strings(strings, heap.fill, number, elements, valid, heap.threads)
             else:
                 objects = values.reshape(-1).tolist()
+                if valid is not None:
+                    valid.reshape(-1)[:] = [value is not None for value in objects]
+                    objects = [self.value_of(b"") if value is None else value for value in objects]
                 converted = [_kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)]
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the value cannot be stored as {self.name}: {error}") from error
@@ -133,20 +152,25 @@ class VariableLengthType(DataType):
         return elements
 
     def values_of(self, elements: Values, heap: Heap) -> Values:
-        values: Values = np.empty(elements.shape, self.dtype)
-        if not elements.size:
-            return values
+        return self.filled(np.empty(elements.shape, self.dtype), elements, heap, None)
+
+    def filled(self, out: Values, elements: Values, heap: Heap, valid: Flags | None) -> Values:
+        """Memory in C order, with the values of elements. valid: those of optional elements that exist; the others become None."""
+        if not out.size:
+            return out
         elements = np.ascontiguousarray(elements)
         if self.text and PACKED:
-            _kernel.elements_to_strings(heap.buffers, elements, None, values)
+            _kernel.elements_to_strings(heap.buffers, elements, valid, out)
         else:
-            objects = _kernel.elements_to_objects(heap.buffers, elements, self.text)
-            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
-        return values
+            objects: list[object] = [*_kernel.elements_to_objects(heap.buffers, elements, self.text)]
+            if valid is not None:
+                objects = [value if exists else None for value, exists in zip(objects, valid.reshape(-1), strict=True)]
+            out.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
+        return out
 
     def put_values(self, elements: Values, heap: Heap, out: Values) -> None:
-        if PACKED and out.dtype.kind == "T" and out.flags.c_contiguous and out.flags.aligned and out.size:
-            _kernel.elements_to_strings(heap.buffers, np.ascontiguousarray(elements), None, out)
+        if PACKED and out.dtype.kind == "T" and out.flags.c_contiguous and out.flags.aligned:
+            self.filled(out, elements, heap, None)
         else:
             super().put_values(elements, heap, out)
 
