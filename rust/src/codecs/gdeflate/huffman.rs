@@ -1,9 +1,10 @@
 //! The common parts of DEFLATE and GDeflate: bits, Huffman codes, lengths and distances.
 
+use super::lanes::Page;
 use crate::failures::{Code, Fault, Outcome};
 
 const LONGEST: usize = 15; // bits of a code
-pub const PRECODE_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
+const PRECODE_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 pub const END_OF_BLOCK: u32 = 256;
 pub const LAST_LENGTH: u32 = 285;
 
@@ -28,8 +29,6 @@ pub trait Bits {
 pub struct Table {
     bits: u32,
     entries: Vec<u16>,
-    /// For each symbol its code, the first bit lowest, and its length.
-    pub codes: Vec<(u16, u8)>,
 }
 
 impl Table {
@@ -48,16 +47,15 @@ impl Table {
                 return Err(corrupt("a Huffman code has too many symbols"));
             }
         }
-        let mut table = Table { bits: bits as u32, entries: vec![0; 1 << bits], codes: vec![(0, 0); lengths.len()] };
+        let mut entries = vec![0; 1 << bits];
         for (symbol, &length) in lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
             let code = (next[length as usize] as u16).reverse_bits() >> (16 - length);
             next[length as usize] += 1;
-            table.codes[symbol] = (code, length);
             for at in (code as usize..1 << bits).step_by(1 << length) {
-                table.entries[at] = (symbol as u16) << 4 | u16::from(length);
+                entries[at] = (symbol as u16) << 4 | u16::from(length);
             }
         }
-        Ok(table)
+        Ok(Table { bits: bits as u32, entries })
     }
 
     pub fn read(&self, from: &mut impl Bits) -> Outcome<u32> {
@@ -89,8 +87,31 @@ impl Codes {
         Ok(Codes(Table::new(&lengths)?, Table::new(&[5; 32])?))
     }
 
-    pub fn of(lengths: &[u8], literals: usize) -> Outcome<Codes> {
-        Ok(Codes(Table::new(&lengths[..literals])?, Table::new(&lengths[literals..])?))
+    /// The codes at the beginning of a block.
+    pub fn read(page: &mut impl Page) -> Outcome<Codes> {
+        let (literals, distances, count) = (page.take(5)? as usize + 257, page.take(5)? as usize + 1, page.take(4)? as usize + 4);
+        page.refill()?;
+        let mut precode = [0; 19];
+        for &symbol in &PRECODE_ORDER[..count] {
+            precode[symbol] = page.take(3)? as u8;
+            page.advance()?;
+        }
+        let precode = Table::new(&precode)?;
+        let mut lengths = Vec::with_capacity(literals + distances + 138);
+        page.turn().lane = 0;
+        while lengths.len() < literals + distances {
+            match precode.read(page)? {
+                symbol @ 0..16 => lengths.push(symbol as u8),
+                16 => {
+                    let last = *lengths.last().ok_or_else(|| corrupt("repeats no length"))?;
+                    lengths.resize(lengths.len() + 3 + page.take(2)? as usize, last);
+                }
+                17 => lengths.resize(lengths.len() + 3 + page.take(3)? as usize, 0),
+                _ => lengths.resize(lengths.len() + 11 + page.take(7)? as usize, 0),
+            }
+            page.advance()?;
+        }
+        Ok(Codes(Table::new(&lengths[..literals])?, Table::new(&lengths[literals..literals + distances])?))
     }
 }
 
@@ -113,25 +134,4 @@ pub fn distance_of(symbol: u32) -> (u32, u32) {
     }
     let extra = symbol / 2 - 1;
     (((2 + symbol % 2) << extra) + 1, extra)
-}
-
-/// The lengths of the codes of a block, run by run: each call adds one symbol of the precode.
-pub fn add_run(lengths: &mut Vec<u8>, symbol: u32, extra: u32) -> Outcome {
-    let (value, count) = match symbol {
-        0..16 => (symbol as u8, 1),
-        16 => (*lengths.last().ok_or_else(|| corrupt("repeats no length"))?, 3 + extra),
-        17 => (0, 3 + extra),
-        _ => (0, 11 + extra),
-    };
-    lengths.resize(lengths.len() + count as usize, value);
-    Ok(())
-}
-
-pub fn run_bits(symbol: u32) -> u32 {
-    match symbol {
-        0..16 => 0,
-        16 => 2,
-        17 => 3,
-        _ => 7,
-    }
 }

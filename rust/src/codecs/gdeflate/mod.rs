@@ -5,6 +5,7 @@
 //! For encoding, libdeflate chooses the symbols, which are then distributed over the lanes.
 
 mod huffman;
+mod lanes;
 mod page_reader;
 mod page_writer;
 

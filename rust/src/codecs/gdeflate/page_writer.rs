@@ -1,90 +1,9 @@
 //! Writing a page of GDeflate: the symbols of a DEFLATE stream, distributed over the lanes.
 
-use super::huffman::{Bits, Codes, END_OF_BLOCK, LAST_LENGTH, PRECODE_ORDER, Table, add_run, corrupt, distance_of, length_of, run_bits};
+use super::huffman::{Bits, Codes, END_OF_BLOCK, LAST_LENGTH, corrupt, distance_of, length_of};
+use super::lanes::{Page, Turn};
 use super::{LANES, WORD};
 use crate::failures::Outcome;
-
-/// The data for a decoder: the bits of each lane, and the lanes in the order in which it refills them.
-struct LaneWriter {
-    bits: [Vec<u32>; LANES],
-    used: [u32; LANES],
-    left: [u32; LANES],
-    order: Vec<u8>,
-    lane: usize,
-    distances: [Option<(u32, u32)>; LANES],
-}
-
-impl LaneWriter {
-    fn new() -> LaneWriter {
-        let mut lanes = LaneWriter {
-            bits: [const { Vec::new() }; LANES],
-            used: [0; LANES],
-            left: [0; LANES],
-            order: Vec::new(),
-            lane: 0,
-            distances: [None; LANES],
-        };
-        for _ in 0..LANES {
-            lanes.advance();
-        }
-        lanes
-    }
-
-    fn refill(&mut self) {
-        if self.left[self.lane] < WORD {
-            self.order.push(self.lane as u8);
-            self.left[self.lane] += WORD;
-        }
-    }
-
-    fn advance(&mut self) {
-        self.refill();
-        self.lane = (self.lane + 1) % LANES;
-    }
-
-    fn put(&mut self, bits: u32, count: u32) {
-        let (words, used) = (&mut self.bits[self.lane], &mut self.used[self.lane]);
-        let shift = *used % WORD;
-        let wide = u64::from(bits) << shift;
-        if shift == 0 {
-            words.push(0);
-        }
-        *words.last_mut().expect("a lane in use has a word") |= wide as u32;
-        if shift + count > WORD {
-            words.push((wide >> WORD) as u32);
-        }
-        *used += count;
-        self.left[self.lane] -= count;
-    }
-
-    fn put_code(&mut self, table: &Table, symbol: u32) {
-        let (code, length) = table.codes[symbol as usize];
-        self.put(u32::from(code), u32::from(length));
-    }
-
-    /// Writes the pending distance of this lane. Returns whether there was one.
-    fn settle(&mut self) -> bool {
-        let Some((bits, count)) = self.distances[self.lane].take() else { return false };
-        self.put(bits, count);
-        true
-    }
-
-    /// Advances to a lane without a pending distance.
-    fn next_free(&mut self) {
-        while self.settle() {
-            self.advance();
-        }
-    }
-
-    fn finish(self, out: &mut Vec<u8>) {
-        let mut taken = [0; LANES];
-        for &lane in &self.order {
-            let lane = lane as usize;
-            out.extend(self.bits[lane].get(taken[lane]).copied().unwrap_or(0).to_le_bytes());
-            taken[lane] += 1;
-        }
-    }
-}
 
 /// The symbols of a DEFLATE stream from libdeflate.
 struct Stream<'a> {
@@ -105,98 +24,120 @@ impl Bits for Stream<'_> {
     }
 }
 
-impl Stream<'_> {
-    fn moved(&mut self, lanes: &mut LaneWriter, count: u32) -> Outcome<u32> {
-        let bits = self.take(count)?;
-        if count > 0 {
-            lanes.put(bits, count);
-        }
-        Ok(bits)
+/// The data for a decoder: the bits of each lane, and the lanes in the order in which it refills them.
+struct Writer<'a> {
+    from: Stream<'a>,
+    bits: [Vec<u32>; LANES],
+    used: [u32; LANES],
+    turn: Turn,
+    order: Vec<u8>,
+    distances: [Option<(u32, u32)>; LANES],
+}
+
+/// Bits that are passed move to the lane.
+impl Bits for Writer<'_> {
+    fn peek(&self) -> u32 {
+        self.from.peek()
     }
 
-    fn dynamic(&mut self, lanes: &mut LaneWriter) -> Outcome<Codes> {
-        let literals = self.moved(lanes, 5)? as usize + 257;
-        let distances = self.moved(lanes, 5)? as usize + 1;
-        let count = self.moved(lanes, 4)? as usize + 4;
-        lanes.refill();
-        let mut precode = [0; 19];
-        for &symbol in &PRECODE_ORDER[..count] {
-            precode[symbol] = self.moved(lanes, 3)? as u8;
-            lanes.advance();
+    fn skip(&mut self, count: u32) -> Outcome {
+        let bits = self.from.take(count)?;
+        self.put(bits, count);
+        Ok(())
+    }
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bits: u32, count: u32) {
+        if count == 0 {
+            return;
         }
-        let precode = Table::new(&precode)?;
-        let mut lengths = Vec::new();
-        lanes.lane = 0;
-        while lengths.len() < literals + distances {
-            let symbol = precode.read(self)?;
-            lanes.put_code(&precode, symbol);
-            let extra = self.moved(lanes, run_bits(symbol))?;
-            add_run(&mut lengths, symbol, extra)?;
-            lanes.advance();
+        let lane = self.turn.lane;
+        let (words, shift) = (&mut self.bits[lane], self.used[lane] % WORD);
+        let wide = u64::from(bits) << shift;
+        if shift == 0 {
+            words.push(0);
         }
-        Codes::of(&lengths[..literals + distances], literals)
+        *words.last_mut().expect("a lane in use has a word") |= wide as u32;
+        if shift + count > WORD {
+            words.push((wide >> WORD) as u32);
+        }
+        self.used[lane] += count;
+        self.turn.left[lane] -= count;
     }
 
-    fn block(&mut self, codes: &Codes, lanes: &mut LaneWriter) -> Outcome {
-        lanes.lane = 0;
+    /// Writes the pending distance of this lane. Returns whether there was one.
+    fn settle(&mut self) -> bool {
+        let Some((bits, count)) = self.distances[self.turn.lane].take() else { return false };
+        self.put(bits, count);
+        true
+    }
+}
+
+impl Page for Writer<'_> {
+    fn turn(&mut self) -> &mut Turn {
+        &mut self.turn
+    }
+
+    fn next_word(&mut self) -> Outcome {
+        self.order.push(self.turn.lane as u8);
+        Ok(())
+    }
+
+    fn block(&mut self, codes: &Codes) -> Outcome {
         loop {
+            while self.settle() {
+                self.advance()?;
+            }
             let symbol = codes.0.read(self)?;
-            lanes.next_free();
-            lanes.put_code(&codes.0, symbol);
             if symbol == END_OF_BLOCK {
                 break;
             }
             if symbol > END_OF_BLOCK {
+                self.take(length_of(symbol, (258, 0))?.1)?;
                 if symbol == LAST_LENGTH {
-                    lanes.put(258 - 3, 16);
-                } else {
-                    self.moved(lanes, length_of(symbol, (258, 0))?.1)?;
+                    self.put(258 - 3, 16);
                 }
-                let distance = codes.1.read(self)?;
-                let (code, length) = codes.1.codes[distance as usize];
-                let extra = distance_of(distance).1;
-                let bits = self.take(extra)? << length | u32::from(code);
-                lanes.distances[lanes.lane] = Some((bits, u32::from(length) + extra));
+                let (bits, start) = (self.from.peek(), self.from.at);
+                let extra = distance_of(codes.1.read(&mut self.from)?).1;
+                self.from.skip(extra)?;
+                let count = (self.from.at - start) as u32;
+                self.distances[self.turn.lane] = Some((bits & ((1 << count) - 1), count));
             }
-            lanes.advance();
+            self.advance()?;
         }
         for _ in 0..LANES {
-            lanes.settle();
-            lanes.advance();
+            self.settle();
+            self.advance()?;
         }
         Ok(())
     }
 
-    fn stored(&mut self, lanes: &mut LaneWriter) -> Outcome {
-        self.at = self.at.next_multiple_of(8);
-        let length = self.moved(lanes, 16)?;
-        self.skip(16)?;
+    fn stored(&mut self) -> Outcome {
+        self.from.at = self.from.at.next_multiple_of(8);
+        let length = self.take(16)?;
+        self.from.skip(16)?;
         for _ in 0..length {
-            self.moved(lanes, 8)?;
-            lanes.advance();
+            self.take(8)?;
+            self.advance()?;
         }
         Ok(())
     }
 }
 
 pub fn encode_page(deflated: &[u8], out: &mut Vec<u8>) -> Outcome {
-    let (mut stream, mut lanes) = (Stream { bytes: deflated, at: 0 }, LaneWriter::new());
-    loop {
-        lanes.lane = 0;
-        let last = stream.moved(&mut lanes, 1)? == 1;
-        let kind = stream.moved(&mut lanes, 2)?;
-        lanes.refill();
-        match kind {
-            0 => stream.stored(&mut lanes)?,
-            1 => stream.block(&Codes::fixed()?, &mut lanes)?,
-            _ => {
-                let codes = stream.dynamic(&mut lanes)?;
-                stream.block(&codes, &mut lanes)?;
-            }
-        }
-        if last {
-            lanes.finish(out);
-            return Ok(());
-        }
+    let mut writer = Writer {
+        from: Stream { bytes: deflated, at: 0 },
+        bits: [const { Vec::new() }; LANES],
+        used: [0; LANES],
+        turn: Turn::default(),
+        order: Vec::new(),
+        distances: [None; LANES],
+    };
+    writer.blocks()?;
+    let mut lanes = writer.bits.map(Vec::into_iter);
+    for lane in writer.order {
+        out.extend(lanes[lane as usize].next().unwrap_or(0).to_le_bytes());
     }
+    Ok(())
 }
