@@ -87,6 +87,7 @@ class Codec(ABC):
     nested: ClassVar[tuple[str, ...]] = ()  # required members that are lists of codecs
     # members that are None if a user leaves them open; a document must leave them out
     not_null: ClassVar[tuple[str, ...]] = ()
+    omits_null: ClassVar[bool] = False  # whether documents leave out members that are None
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
@@ -100,7 +101,8 @@ class Codec(ABC):
     def configuration(self) -> dict[str, object] | None:
         """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with
         tuples as lists and codecs as their entries."""
-        return {member: _as_entry(getattr(self, member)) for member in (*self.required, *self.optional)} or None
+        members = {member: _as_entry(getattr(self, member)) for member in (*self.required, *self.optional)}
+        return {name: value for name, value in members.items() if value is not None or not self.omits_null} or None
 
     def extension(self) -> Extension:
         """Its entry in the `codecs` of a document."""

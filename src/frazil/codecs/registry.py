@@ -15,13 +15,14 @@ from frazil.metadata.extensions import (
     Extension,
     ExtensionFamily,
     look_up,
+    not_registered,
     parse_extension,
     parse_extensions,
     suggestion,
 )
 from frazil.metadata.grids.chunk_grids import ChunkGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
-from frazil.metadata.json_text import as_json, found, item
+from frazil.metadata.json_text import as_json, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import DataTypeFamily
@@ -166,49 +167,32 @@ class Registry(Value, excluded=("compiled",)):
     def codecs_from_user(self, codecs: object, path: str = "codecs") -> tuple[Codec, ...]:
         """Codecs in the forms that users write: Codec values, Extensions, objects of a document, or names."""
         if isinstance(codecs, str | Codec | Extension | Mapping) or not isinstance(codecs, Iterable):
-            alike = (
-                suggestion(codecs, ["auto", *(name for name, _ in self._codecs)]) if isinstance(codecs, str) else None
-            )
+            names = ["auto", *(name for name, _ in self._codecs)]
+            alike = suggestion(codecs, names) if isinstance(codecs, str) else None
             hint = 'codecs="auto" chooses; codecs=[] stores raw bytes; codecs=["zstd"] is a list of one'
             raise MetadataError(
-                f"codecs is {codecs!r}; it must be a list of codecs",
-                path=path,
-                hint=f"{alike} {hint}" if alike else hint,
+                f"codecs is {codecs!r}; it must be a list of codecs", path=path, hint=f"{alike or ''} {hint}".lstrip()
             )
         parsed = []
         for i, codec in enumerate(codecs):
             member_path = item(path, i)
-            if isinstance(codec, Codec):
-                parsed.append(codec)
-            elif isinstance(codec, Extension):
-                parsed.append(self._parse(codec, member_path))
-            else:
-                parsed.append(self._parse(parse_extension(as_json(codec, member_path), member_path), member_path))
+            if not isinstance(codec, Codec | Extension):
+                codec = parse_extension(as_json(codec, member_path), member_path)
+            parsed.append(codec if isinstance(codec, Codec) else self._parse(codec, member_path))
         return tuple(parsed)
 
     def transformer(self, extension: Extension, path: str) -> StorageTransformer:
         """The storage transformer of an entry; UnknownExtensionError if none has its name."""
         transformer = look_up(self.storage_transformers, extension.name)
-        if transformer is not None:
-            return transformer
-        names = ", ".join(name for name, _ in self.storage_transformers) or "none"
-        raise UnknownExtensionError(
-            f"the storage transformer {found(extension.name)} is not registered (registered: {names})",
-            path=path,
-            hint="register it with Registry.with_storage_transformer",
-        )
+        if transformer is None:
+            names = [name for name, _ in self.storage_transformers]
+            raise not_registered("storage transformer", extension.name, names, path)
+        return transformer
 
     def _parse(self, extension: Extension, path: str) -> Codec:
         codec = self._codec(extension.name)
         if codec is None:
-            names = list(dict.fromkeys(name for name, _ in self._codecs))
-            alike = suggestion(extension.name, names)
-            registered = "" if alike else f" (registered: {', '.join([name for name in names if ':' not in name])})"
-            raise UnknownExtensionError(
-                f"the codec {found(extension.name)} is not registered{registered}",
-                path=path,
-                hint=alike or "register it with Registry.with_codec",
-            )
+            raise not_registered("codec", extension.name, [name for name, _ in self._codecs], path)
         configuration, member_path = extension.configuration, f"{path}.configuration"
         for member in codec.required:
             if member not in configuration:

@@ -161,12 +161,22 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
     for family in families:
         if family.matches(extension.name):
             return family
-    alike = suggestion(extension.name, names_of(families))
-    registered = "" if alike else f" (registered: {', '.join(names_of(families))})"
-    raise UnknownExtensionError(
-        f"the {kind} {found(extension.name)} is not registered{registered}",
+    raise not_registered(kind, extension.name, names_of(families), path)
+
+
+def not_registered(kind: str, name: str, names: Sequence[str], path: str, reason: str = "") -> UnknownExtensionError:
+    """The error for a name that none of the registered ones is, with the one that is similar, or with all of them; with URIs only for a URI, if there are any.
+
+    kind    the word for such an extension, such as "data type"
+    reason  why it is needed, if that is not clear"""
+    alike = suggestion(name, names)
+    listed = [other for other in dict.fromkeys(names) if (":" in other) == (":" in name)] or names
+    registered = "" if alike else f" (registered: {', '.join(listed) or 'none'})"
+    method = f"Registry.with_{kind.replace(' ', '_')}"
+    return UnknownExtensionError(
+        f"the {kind} {found(name)} is not registered{registered}{reason}",
         path=path,
-        hint=alike or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
+        hint=alike or f"register it with {method}, or open with a version that has it",
     )
 
 

@@ -51,9 +51,6 @@ class Reshape(_SameOrder):
     def _listed(self) -> list[object]:
         return [list(part) if isinstance(part, tuple) else part for part in self.shape]
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"shape": self._listed()}
-
     def encoded_shape(self, shape: tuple[int, ...], path: str) -> tuple[int, ...]:
         lengths = [self._length(part, shape, path) for part in self.shape]
         if -1 in lengths:

@@ -21,16 +21,13 @@ class ScaleOffset(ArrayToArray):
 
     name: ClassVar[str] = "scale_offset"
     optional: ClassVar[tuple[str, ...]] = ("offset", "scale")
+    omits_null: ClassVar[bool] = True
 
     def __init__(self, offset: Scalar | None = None, scale: Scalar | None = None) -> None:
         for name, value in (("offset", offset), ("scale", scale)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | str)):
                 raise MetadataError(f"{name} is {shown(value)}; it must be a number", path=name)
         self.offset, self.scale = offset, scale
-
-    def configuration(self) -> dict[str, object] | None:
-        members = {"offset": self.offset, "scale": self.scale}
-        return {name: value for name, value in members.items() if value is not None} or None
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype.names is not None or spec.dtype.kind in "bcmMOSUT":

@@ -18,12 +18,10 @@ class Bytes(ArrayToBytes):
     name: ClassVar[str] = "bytes"
     optional: ClassVar[tuple[str, ...]] = ("endian",)
     not_null: ClassVar[tuple[str, ...]] = optional
+    omits_null: ClassVar[bool] = True
 
     def __init__(self, endian: str | None = None) -> None:
         self.endian = None if endian is None else choice(endian, "endian", ("little", "big"))
-
-    def configuration(self) -> dict[str, object] | None:
-        return None if self.endian is None else {"endian": self.endian}
 
     def resolved(self, spec: ChunkSpec) -> Bytes:
         return Bytes("little") if self.endian is None and spec.swaps else self

@@ -11,17 +11,8 @@ import numpy as np
 
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.codec import (
-    Array,
-    ArrayToBytes,
-    BytesToBytes,
-    ChunkSpec,
-    Codec,
-    codec_list,
-    resolve,
-    run_decode,
-    run_encode,
-)
+from frazil.codecs.chain.compilation import nested_chain
+from frazil.codecs.codec import Array, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, codec_list, resolve
 from frazil.errors import ChunkDecodeError, MetadataError
 
 _LARGEST = 2**32 - 1
@@ -60,13 +51,13 @@ class N5Default(ArrayToBytes):
         return type(self)(resolve((self.codecs[0], serializer, *self.codecs[2:]), spec))
 
     def check(self, spec: ChunkSpec, path: str) -> None:
-        self.codecs[0].encoded_spec(spec, f"{path}.configuration.codecs[0]")  # type: ignore[attr-defined]
         if spec.dtype.kind not in "iuf" or spec.dtype.itemsize > 8 or spec.dtype == np.float16:
             raise MetadataError(f"N5 has no elements of {spec.dtype}", path=path)
         if max(spec.shape, default=0) > _LARGEST:
             raise MetadataError(f"N5 has no blocks of {list(spec.shape)}", path=path)
         if spec.swaps and self._parts()[1].endian is None:
             raise MetadataError("endian must be big", path=f"{path}.configuration.codecs[1].configuration.endian")
+        nested_chain(self.codecs, spec, f"{path}.configuration.codecs")
 
     def bound(self, spec: ChunkSpec) -> int:
         nbytes = _MOST_LARGER * spec.nbytes
@@ -75,27 +66,20 @@ class N5Default(ArrayToBytes):
         return 4 + 4 * len(spec.shape) + nbytes
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        transposition, serializer, after = self._parts()
-        data = serializer.encode(transposition.encode(array, spec), transposition.encoded_spec(spec, self.name))
-        for codec in after:
-            data = run_encode(codec, data)
-        return struct.pack(f">HH{len(spec.shape)}I", 0, len(spec.shape), *spec.shape) + data
+        header = struct.pack(f">HH{len(spec.shape)}I", 0, len(spec.shape), *spec.shape)
+        return header + nested_chain(self.codecs, spec, self.name).encode(array)
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
-        transposition, serializer, after = self._parts()
         rank = len(spec.shape)
         if len(data) < 4 + 4 * rank:
             raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; the header alone has {4 + 4 * rank}")
         mode, dimensions, *shape = struct.unpack_from(f">HH{rank}I", data)
         if mode or dimensions != rank:
             raise ChunkDecodeError(f"codec {self.name}: a block of mode {mode} and {dimensions} dimensions")
-        block = spec._replace(shape=tuple(shape))
         if prod(shape) > _MOST_LARGER * prod(spec.shape):
             raise ChunkDecodeError(f"codec {self.name}: a block of {shape}, where a chunk has {list(spec.shape)}")
-        data = data[4 + 4 * rank :]
-        for codec in after:
-            data = run_decode(codec, data, block.nbytes)
-        found = transposition.decode(serializer.decode(data, transposition.encoded_spec(block, self.name)), block)
+        block = spec._replace(shape=tuple(shape))
+        found = nested_chain(self.codecs, block, self.name).decode(data[4 + 4 * rank :])
         if block.shape == spec.shape:
             return found
         chunk = np.empty(spec.shape, spec.dtype)

@@ -126,15 +126,12 @@ class MsgPack2(_Document):
     have 64 bits, and bytes are written as bytes."""
 
     name: ClassVar[str] = "numcodecs.msgpack2"
-    optional: ClassVar[tuple[str, ...]] = ("raw", "use_bin_type", "use_single_float")
+    optional: ClassVar[tuple[str, ...]] = ("use_single_float", "use_bin_type", "raw")
 
     def __init__(self, use_single_float: bool = False, use_bin_type: bool = True, raw: bool = False) -> None:
         if raw or use_single_float or not use_bin_type:
             raise MetadataError("msgpack2 can be read only with its default settings", path="raw")
         self.use_single_float, self.use_bin_type, self.raw = use_single_float, use_bin_type, raw
-
-    def configuration(self) -> dict[str, object] | None:
-        return {"use_single_float": self.use_single_float, "use_bin_type": self.use_bin_type, "raw": self.raw}
 
     def _dump_document(self, document: list[object]) -> bytes:
         try:

@@ -26,6 +26,7 @@ class PackBits(ArrayToBytes):
 
     name: ClassVar[str] = "packbits"
     optional: ClassVar[tuple[str, ...]] = ("padding_encoding", "first_bit", "last_bit")
+    omits_null: ClassVar[bool] = True
 
     def __init__(
         self, padding_encoding: str = "none", first_bit: int | None = None, last_bit: int | None = None
@@ -33,11 +34,6 @@ class PackBits(ArrayToBytes):
         self.padding_encoding = choice(padding_encoding, "padding_encoding", PADDINGS)
         self.first_bit = None if first_bit is None else integer(first_bit, "first_bit", 0, 2**16)
         self.last_bit = None if last_bit is None else integer(last_bit, "last_bit", self.first_bit or 0, 2**16)
-
-    def configuration(self) -> dict[str, object] | None:
-        config: dict[str, object] = {"padding_encoding": self.padding_encoding}
-        bits = {"first_bit": self.first_bit, "last_bit": self.last_bit}
-        return config | {name: bit for name, bit in bits.items() if bit is not None}
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         number = number_type(spec.dtype)

@@ -18,8 +18,9 @@ class Blosc(BytesToBytes):
 
     name: ClassVar[str] = "blosc"
     # the specification requires the first three, but documents without them can be read
-    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "typesize", "blocksize")
+    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "blocksize", "typesize")
     not_null: ClassVar[tuple[str, ...]] = ("shuffle", "typesize")
+    omits_null: ClassVar[bool] = True
     most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
     def __init__(
@@ -42,10 +43,6 @@ class Blosc(BytesToBytes):
         if codec.typesize is None and codec.shuffle not in (None, "noshuffle"):
             raise MetadataError(f"typesize is required with shuffle {codec.shuffle}, but missing", path="typesize")
         return codec
-
-    def configuration(self) -> dict[str, object] | None:
-        config = {"cname": self.cname, "clevel": self.clevel, "shuffle": self.shuffle, "blocksize": self.blocksize}
-        return config if self.typesize is None else {**config, "typesize": self.typesize}
 
     def resolved(self, spec: ChunkSpec) -> Blosc:
         itemsize = spec.dtype.itemsize

@@ -94,10 +94,6 @@ class Lzma(BytesToBytes):
         if self.format != _XZ and self.check > 0:
             raise MetadataError("only format 1 (xz) has a checksum", path="check")
 
-    def configuration(self) -> dict[str, object] | None:
-        filters = None if self.filters is None else [dict(entry) for entry in self.filters]
-        return {"format": self.format, "check": self.check, "preset": self.preset, "filters": filters}
-
     def encode(self, data: bytes) -> bytes:
         import lzma
 

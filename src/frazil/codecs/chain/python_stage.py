@@ -52,19 +52,17 @@ class PythonStage(Record):
         if failures:
             return [], rows, failures
         present = np.flatnonzero(lengths >= 0)
-        results = _on_threads(lambda i: _result_of(self._decode_one, bytes(segments[i])), present.tolist(), threads)
-        failures = [
-            (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
-            for i, result in zip(present, results, strict=True)
-            if isinstance(result, _REFUSED)
-        ]
-        arrays = [result for result in results if not isinstance(result, _REFUSED)]
+        arrays, refused = _run(lambda i: self._decode_one(bytes(segments[i])), present.tolist(), threads)
         decoded = np.zeros((len(rows), 3), np.int64)
         decoded[:, 0] = _kernel.MISSING
-        if not failures:
+        if not refused:
             decoded[present, 0] = -1 - np.arange(len(present))
             decoded[present, 2] = [array.nbytes for array in arrays]
-        return arrays, decoded, failures
+        return (
+            arrays,
+            decoded,
+            [(int(present[i]), _CODES.get(type(error), _kernel.FAILED_DECODE), Refusal(error)) for i, error in refused],
+        )
 
     def with_heap(self, heap: Heap) -> PythonStage:
         """The same for one read or write of variable-length elements."""
@@ -74,28 +72,18 @@ class PythonStage(Record):
         """Encodes the raw chunks that the inner chunk's own program gathered, each where its row gives it in `segments`; length -1 stays."""
         stored = np.flatnonzero(rows[:, 2] >= 0)
         views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[stored].tolist()]
-        encoded, failures = self._encode(views, threads)
+        encoded, refused = _run(self._encode_one, views, threads)
+        failures: _kernel.Failures = [(int(stored[i]), _kernel.FAILED_ENCODE, Refusal(error)) for i, error in refused]
+        if not failures and self.native:
+            try:
+                encoded = [bytes(segment) for segment in _kernel.encode_bytes(self.native, encoded, threads)]
+            except ValueError as error:
+                failures = [(int(stored[0]), _kernel.FAILED_ENCODE, str(error))]
         if failures:
-            return Encoded((), rows[:0], [(int(stored[i]), code, text) for i, code, text in failures])
+            return Encoded((), rows[:0], failures)
         rows[stored, 0], rows[stored, 1] = -1 - np.arange(len(stored)), 0
         rows[stored, 2] = [len(data) for data in encoded]
         return Encoded(encoded, rows, [])
-
-    def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
-        """Encoded chunks, and failures of codecs with the number of the chunk."""
-        results = _on_threads(lambda chunk: _result_of(self._encode_one, chunk), chunks, threads)
-        failures = [
-            (i, _kernel.FAILED_ENCODE, Refusal(result))
-            for i, result in enumerate(results)
-            if isinstance(result, _REFUSED)
-        ]
-        values = [result for result in results if not isinstance(result, _REFUSED)]
-        if failures or not self.native:
-            return values, list(failures)
-        try:
-            return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
-        except ValueError as error:
-            return [], [(0, _kernel.FAILED_ENCODE, str(error))]
 
     def _decode_one(self, data: bytes) -> Array:
         return np.ascontiguousarray(self.chain.decode(data).transpose(np.argsort(self.order)))
@@ -108,15 +96,21 @@ class PythonStage(Record):
         return self.chain.encode(np.frombuffer(chunk, first.dtype).reshape(shape).transpose(self.order))
 
 
-def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError | MemoryError:
-    try:
-        return work(item)
-    except _REFUSED as error:
-        return error
+def _run(
+    work: Callable[[Item], Result], items: list[Item], threads: int
+) -> tuple[list[Result], list[tuple[int, FrazilError | MemoryError]]]:
+    """The results of the work on threads, and for each item that was refused its number and the error."""
 
+    def result_of(item: Item) -> Result | FrazilError | MemoryError:
+        try:
+            return work(item)
+        except _REFUSED as error:
+            return error
 
-def _on_threads(work: Callable[[Item], Result], items: list[Item], threads: int) -> list[Result]:
     if threads < 2 or len(items) < 2:
-        return [work(item) for item in items]
-    with Threads(min(threads, len(items)), "frazil codecs") as pool:
-        return pool.map(work, items)
+        results = [result_of(item) for item in items]
+    else:
+        with Threads(min(threads, len(items)), "frazil codecs") as pool:
+            results = pool.map(result_of, items)
+    refused = [(i, result) for i, result in enumerate(results) if isinstance(result, _REFUSED)]
+    return [result for result in results if not isinstance(result, _REFUSED)], refused

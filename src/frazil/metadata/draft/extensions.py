@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from frazil.base.record import Record
-from frazil.errors import UnknownExtensionError
-from frazil.metadata.extensions import Extension, look_up
-from frazil.metadata.json_text import Json, found
+from frazil.metadata.extensions import Extension, look_up, not_registered
+from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 
 T = TypeVar("T")
@@ -43,24 +42,19 @@ class DraftExtensions(Record):
     metadata_encodings: tuple[tuple[str, MetadataEncodingReader], ...] = ()
 
     def memory_layout(self, extension: Extension, path: str) -> MemoryLayout:
-        return _required(self.memory_layouts, extension, path, "memory layout", "with_memory_layout")
+        return _required(self.memory_layouts, extension, path, "memory layout")
 
     def metadata_encoding(self, extension: Extension, path: str) -> MetadataEncodingReader:
-        return _required(self.metadata_encodings, extension, path, "metadata encoding", "with_metadata_encoding")
+        return _required(self.metadata_encodings, extension, path, "metadata encoding")
 
     def array_extension(self, uri: str) -> ArrayExtension | None:
         """None if it is not registered. The document decides whether that is an error."""
         return look_up(self.array_extensions, uri)
 
 
-def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, kind: str, method: str) -> T:
+def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, kind: str) -> T:
     value = look_up(pairs, extension.name)
     if value is None:
-        names = ", ".join(dict.fromkeys(name for name, _ in pairs)) or "none"
-        raise UnknownExtensionError(
-            f"the {kind} {found(extension.name)} is not registered (registered: {names}), and every reader must support it"
-            " (draft of 2022, Extensions)",
-            path=path,
-            hint=f"register it with Registry.{method}",
-        )
+        reason = ", and every reader must support it (draft of 2022, Extensions)"
+        raise not_registered(kind, extension.name, [name for name, _ in pairs], path, reason)
     return value
