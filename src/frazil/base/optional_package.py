@@ -17,9 +17,8 @@ def load_package(
         return imported(module)
     except StoreError:
         raise
-    except (
-        Exception
-    ) as error:  # some packages fail at import if another one has an unexpected version, or a library is missing
+    # some packages fail at import if another one has an unexpected version, or a library is missing
+    except Exception as error:
         raise missing_package(module, needed, extra, error, refusal) from error
 
 

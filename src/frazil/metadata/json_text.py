@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -201,25 +202,18 @@ def _read_int(digits: str) -> int:
     return NegativeZero() if digits == "-0" else int(digits)
 
 
-_NESTED: Final = frozenset({dict, list})
-
-
 def _check_depth(value: Json) -> None:
     level: list[Json] = [value]
     for _ in range(DEPTH_LIMIT):
         level = [
             child
             for outer in level
-            for child in (outer.values() if isinstance(outer, dict) else _items(outer))
-            if type(child) in _NESTED
+            for child in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            if type(child) in (dict, list)
         ]
         if not level:
             return
     raise MetadataError(f"the document must not nest deeper than {DEPTH_LIMIT} levels")
-
-
-def _items(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 def _path_of(value: object, refused: _Refused, path: str | None) -> str | None:
@@ -357,7 +351,8 @@ def dump_json(value: Json, indent: int | None = 2) -> bytes:
 def _dump_by_python(value: Json, indent: int | None) -> bytes:
     """As dump_json, for text that is refused, or not UTF-8 or strict JSON."""
     words = _has_words(value)
-    value = _plain(value) if words else value
+    # `json` finds NaN by comparing a number with itself
+    value = spelt_out(value, float) if words else value
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=words)
         try:
@@ -368,13 +363,13 @@ def _dump_by_python(value: Json, indent: int | None) -> bytes:
         raise MetadataError(f"the document cannot be written as JSON: {error}") from None
 
 
-def spelt_out(value: Json) -> Json:
-    """With strings in place of NonFinite, as in strict JSON."""
+def spelt_out(value: Json, spell: Callable[[NonFinite], Json] = attrgetter("word")) -> Json:
+    """With strings in place of NonFinite, as in strict JSON; or with the results of `spell`."""
     if isinstance(value, dict):
-        return {name: spelt_out(child) for name, child in value.items()}
+        return {name: spelt_out(child, spell) for name, child in value.items()}
     if isinstance(value, list):
-        return [spelt_out(child) for child in value]
-    return value.word if isinstance(value, NonFinite) else value
+        return [spelt_out(child, spell) for child in value]
+    return spell(value) if isinstance(value, NonFinite) else value
 
 
 def _has_words(value: Json) -> bool:
@@ -391,12 +386,3 @@ def _has_words(value: Json) -> bool:
                 return False
             found = True
     return found
-
-
-def _plain(value: Json) -> Json:
-    """With plain floats in place of NonFinite: `json` finds NaN by comparing a number with itself."""
-    if isinstance(value, dict):
-        return {name: _plain(child) for name, child in value.items()}
-    if isinstance(value, list):
-        return [_plain(child) for child in value]
-    return float(value) if isinstance(value, NonFinite) else value

@@ -55,10 +55,10 @@ class NodeMetadata(Value):
 
     def with_plain_attributes(self, attributes: dict[str, Json]) -> Self:
         """The same node with these attributes instead of its own: plain JSON that no other value shares. They are neither checked nor copied."""
-        return self._with_checked(attributes=attributes)
+        return self.with_plain_members(attributes=attributes)
 
-    def _with_checked(self, **members: object) -> Self:
-        """The same node with these fields instead of its own, which are not checked."""
+    def with_plain_members(self, **members: object) -> Self:
+        """As with_plain_attributes, with other fields, too, which fit the others."""
         result = object.__new__(type(self))
         for name in self.__slots__:
             assign(result, name, getattr(self, name))
@@ -205,11 +205,7 @@ class ArrayMetadata(NodeMetadata):
         if grown is not None and (grid := grown(lengths)) is not self.chunk_grid:
             return self.with_members(shape=lengths, chunk_grid=grid)
         _check_grid(self.chunk_grid, lengths)
-        return self.with_plain_members(lengths, json_object(self.attributes, "attributes"))
-
-    def with_plain_members(self, shape: tuple[int, ...], attributes: dict[str, Json]) -> ArrayMetadata:
-        """As with_plain_attributes, with other lengths, too: the same number, and allowed by the grid."""
-        return self._with_checked(shape=shape, attributes=attributes)
+        return self.with_plain_members(shape=lengths, attributes=json_object(self.attributes, "attributes"))
 
     def differs_in_shape_alone(self, other: object) -> bool:
         """Whether the shape differs, and all fields except the attributes are the same objects, as after with_shape. False means nothing."""
@@ -275,10 +271,6 @@ class GroupMetadata(NodeMetadata):
             document["consolidated_metadata"] = cast("Json", self.consolidated)
         return {**document, **self.unknown}
 
-    def with_plain_members(self, attributes: dict[str, Json], consolidated: Mapping[str, Json] | None) -> GroupMetadata:
-        """As with_plain_attributes, with other copies of the documents below it, too."""
-        return self._with_checked(attributes=attributes, consolidated=consolidated)
-
     @property
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
         """The documents in `consolidated`, or None if the document of the group has none. Those of Zarr v2 are in a separate document, .zmetadata."""
@@ -288,8 +280,7 @@ class GroupMetadata(NodeMetadata):
 
     def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
         """The same group with these attributes instead of its own; it then has a document."""
-        plain = json_object(attributes, "attributes")
-        return self._with_checked(attributes=plain, implicit=False)
+        return self.with_plain_members(attributes=json_object(attributes, "attributes"), implicit=False)
 
     def without_consolidated(self) -> GroupMetadata:
         """The same group without the copies of the documents below it."""
@@ -297,7 +288,7 @@ class GroupMetadata(NodeMetadata):
 
     def with_consolidated(self, consolidated: Mapping[str, Json] | None) -> GroupMetadata:
         """The same group with these copies of the documents below it, in the form of its dialect. They are not copied."""
-        return self._with_checked(consolidated=consolidated, implicit=False)
+        return self.with_plain_members(consolidated=consolidated, implicit=False)
 
 
 _BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])

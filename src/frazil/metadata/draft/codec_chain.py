@@ -6,7 +6,7 @@ The draft converts between arrays and bytes implicitly. The final chain has a co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard
 
 import numpy as np
 
@@ -89,11 +89,10 @@ def parse_chain(
             "codecs and compressor are both given; an array has one of them, and compressor only in the older dialect",
             path="compressor",
         )
-    elements = _Elements(itemsize, (">" if big else "<") if swaps else "|")
-    builder = _Builder(elements, big, old)
-    if reverse_axes > 1:
-        builder.made.append(Extension("transpose", {"order": list(range(reverse_axes - 1, -1, -1))}))
-    filters = _filters(attributes) if old else None
+    builder = _Builder(reverse_axes, big, swaps, itemsize, old)
+    filters = attributes.get("filters") if old else None
+    if not is_filters(filters):  # the user has an attribute of this name
+        filters = None
     for at, value in enumerate(filters or ()):
         path = item(_FILTERS, at)
         builder.add(parse_filter(check_object(value, path), path, itemsize=builder.itemsize, kinds=kinds))
@@ -124,9 +123,7 @@ def parse_numcodecs_chain(
 ) -> tuple[Extension, ...]:
     """The chain of codecs with numcodecs' configurations, as in documents of Zarr v2. entries: with their paths in the document; serializer: comes before them.
     Otherwise as parse_chain."""
-    builder = _Builder(_Elements(itemsize, (">" if big else "<") if swaps else "|"), big, True)
-    if reverse_axes > 1:
-        builder.made.append(Extension("transpose", {"order": list(range(reverse_axes - 1, -1, -1))}))
+    builder = _Builder(reverse_axes, big, swaps, itemsize, True)
     if serializer is not None:
         builder.add(serializer)
     for path, value in entries:
@@ -134,13 +131,7 @@ def parse_numcodecs_chain(
     return builder.finished()
 
 
-def _filters(attributes: dict[str, Json]) -> list[Json] | None:
-    """The filters that zarr-python 2 kept in the attributes; None where the user has an attribute of this name."""
-    value = attributes.get("filters")
-    return value if isinstance(value, list) and is_filters(value) else None
-
-
-def is_filters(value: Json) -> bool:
+def is_filters(value: Json) -> TypeGuard[list[Json]]:
     """Whether an attribute `filters` is that of zarr-python 2: a list of numcodecs' configurations."""
     return (
         isinstance(value, list)
@@ -168,9 +159,11 @@ class _Builder:
 
     __slots__ = ("big", "bytes_by", "changed", "elements", "made", "old")
 
-    def __init__(self, elements: _Elements, big: bool, old: bool) -> None:
-        self.elements, self.big, self.old = elements, big, old
-        self.made: list[Extension] = []
+    def __init__(self, reverse_axes: int, big: bool, swaps: bool, itemsize: int, old: bool) -> None:
+        """Arguments as in parse_chain."""
+        self.elements, self.big, self.old = _Elements(itemsize, (">" if big else "<") if swaps else "|"), big, old
+        reversed_axes = list(range(reverse_axes))[::-1]
+        self.made = [Extension("transpose", {"order": reversed_axes})] if reverse_axes > 1 else []
         self.bytes_by: str | None = None  # the codec that converted the array to bytes, for messages
         self.changed = False  # whether an array-to-array codec may have changed the type of elements
 
@@ -310,13 +303,13 @@ def emit_chain(
     if old:
         before = [codec for codec in other_codecs[:at] if at is not None]
         after = other_codecs if at is None else other_codecs[at + 1 :]
-        _check_sizes(before, itemsize, codecs)
         if again and itemsize > 1:
             raise MetadataError(
                 "a filter over the bytes of larger elements cannot be expressed in the older dialect",
                 path=_path(codecs, after[0]),
             )
-        return _emit_old(before, after, endian, layout, codecs)
+        ordered, big = _ordered(before, ">" if endian == "big" else "<", itemsize, codecs)
+        return _emit_old(ordered, after, big, layout, codecs)
     # little-endian is the default without a codec too, but not before an array codec, which would get the elements then
     is_explicit = endian == "big" or (again and endian is not None)
     entries: list[Json] = [
@@ -364,12 +357,11 @@ def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], 
 def _emit_old(
     before: Sequence[Extension],
     after: Sequence[Extension],
-    endian: Json,
+    big: bool,
     layout: Literal["C", "F"],
     codecs: Sequence[Extension],
 ) -> EmittedChain:
     """The last codec becomes the compressor where the dialect has a URI for it; all others are filters."""
-    before, big = _ordered(before, ">" if endian == "big" else "<", codecs)
     compressor = emit_compressor(after[-1], _path(codecs, after[-1])) if after else None
     filtering = [*before, *(after if compressor is None else after[:-1])]
     filters: list[Json] = []
@@ -378,25 +370,20 @@ def _emit_old(
     return EmittedChain([], compressor, filters or None, layout, big)
 
 
-def _check_sizes(before: Sequence[Extension], itemsize: int, codecs: Sequence[Extension]) -> None:
-    for codec in before:
-        path = _path(codecs, codec)
-        decoded, encoded = _orders(codec, path)
-        if decoded is not None and encoded is not None:
-            _check_size(decoded, itemsize, path)
-            itemsize = encoded.itemsize
-
-
 def _ordered(
-    before: Sequence[Extension], order: Literal["<", ">"], codecs: Sequence[Extension]
+    before: Sequence[Extension], order: Literal["<", ">"], itemsize: int, codecs: Sequence[Extension]
 ) -> tuple[Sequence[Extension], bool]:
-    """Array filters whose byte orders fit each other and the stored `order` of the elements; and whether the input of the first one is big-endian."""
+    """Array filters whose byte orders fit each other and the stored `order` of the elements; and whether the input of the first one is big-endian.
+    Raises MetadataError if their sizes do not fit."""
     first, current = None, "|"
     fits = True
     for codec in before:
-        decoded, encoded = _orders(codec, _path(codecs, codec))
+        path = _path(codecs, codec)
+        decoded, encoded = _orders(codec, path)
         if decoded is None or encoded is None:
             continue
+        _check_size(decoded, itemsize, path)
+        itemsize = encoded.itemsize
         first = first or (decoded.order if decoded.order != "|" else None)
         fits = fits and ("|" in {decoded.order, current} or decoded.order == current)
         current = encoded.order

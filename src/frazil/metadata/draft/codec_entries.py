@@ -16,18 +16,11 @@ from frazil.metadata.warnings import warn_caller
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
 ON_BYTES: Final = "frazil.on_bytes"  # an array codec applied to a byte string (bytes_to_bytes/on_bytes.py)
 NUMCODECS: Final = "numcodecs."
-COMPRESSORS: Final = (
-    "gzip",
-    "zlib",
-    "blosc",
-    "bz2",
-    "lz4",
-    "lzma",
-    "zstd",
-)  # those with a URI in the older dialect
+COMPRESSORS: Final = ("gzip", "zlib", "blosc", "bz2", "lz4", "lzma", "zstd")  # with a URI in the older dialect
 _SHUFFLES: Final = ("noshuffle", "shuffle", "bitshuffle")
 _GDAL_SHUFFLES: Final = ("NONE", "BYTE", "BIT")  # as GDAL 3.4 to 3.7 wrote them
 _CNAMES: Final = ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib")
+_BLOSC_DEFAULTS: Final[dict[str, Json]] = {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}  # numcodecs'
 _CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' codecs with a name in the core
 _OF_OBJECTS: Final = ("json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
 
@@ -151,7 +144,7 @@ def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: 
     strict  all members that the draft specifies are required, and no others are allowed; otherwise numcodecs' defaults replace absent ones"""
     members = Members(configuration, path)
     if name == "blosc":
-        return _blosc(members, itemsize, strict=strict)
+        return _blosc(configuration, path, itemsize, strict=strict)
     if name == "gzip":
         level = members.integer("level", 0, 9) if strict else members.integer("level", -1, 9, default=1)
         extension = Extension("gzip", {"level": 6 if level < 0 else level})  # zlib's default
@@ -170,29 +163,20 @@ def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: 
     return extension
 
 
-def _blosc(members: Members, itemsize: int, *, strict: bool) -> Extension:
+def _blosc(configuration: dict[str, Json], path: str, itemsize: int, *, strict: bool) -> Extension:
     """The draft has no typesize: it is that of the data type, which also determines the meaning of shuffle -1."""
-    cname = members.choice("cname", _CNAMES, default=None if strict else "lz4")
-    clevel = members.integer("clevel", 0, 9, default=None if strict else 5)
-    if not strict and (word := members.values.get("shuffle")) in _GDAL_SHUFFLES:
+    members = Members(configuration if strict else {**_BLOSC_DEFAULTS, **configuration}, path)
+    settings: dict[str, object] = {"cname": members.choice("cname", _CNAMES), "clevel": members.integer("clevel", 0, 9)}
+    if not strict and (word := members.values["shuffle"]) in _GDAL_SHUFFLES:
         shuffle = _GDAL_SHUFFLES.index(word)
     else:
-        shuffle = members.integer("shuffle", -1, 2, default=None if strict else 1)
-    blocksize = members.integer("blocksize", 0, 2**31 - 1, default=None if strict else 0)
+        shuffle = members.integer("shuffle", -1, 2)
+    blocksize = members.integer("blocksize", 0, 2**31 - 1)
     if strict:
         members.finish()
     if shuffle < 0:
         shuffle = 2 if itemsize == 1 else 1
-    return Extension(
-        "blosc",
-        {
-            "cname": cname,
-            "clevel": clevel,
-            "shuffle": _SHUFFLES[shuffle],
-            "typesize": itemsize,
-            "blocksize": blocksize,
-        },
-    )
+    return Extension("blosc", {**settings, "shuffle": _SHUFFLES[shuffle], "typesize": itemsize, "blocksize": blocksize})
 
 
 # --- writing -----------------------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> 
     before = document.get("attributes")
     if old:
         filters = before.get("filters") if isinstance(before, dict) else None
-        attributes = attributes_with(attributes, filters if isinstance(filters, list) and is_filters(filters) else None)
+        attributes = attributes_with(attributes, filters if is_filters(filters) else None)
     if document.get("fill_value") is None:  # every bit is 0, so the byte order does not matter
         document["fill_value"] = emit_fill(metadata.fill_value, metadata.data_type, old=old)
     document.setdefault("extensions", [])

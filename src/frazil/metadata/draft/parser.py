@@ -216,12 +216,9 @@ def _layout_codecs(layout: Extension, chunk: tuple[int, ...], extensions: KnownE
         return list(result)
 
 
-class _Grid(Record):
-    grid: ChunkGrid
-    keys: ChunkKeyEncoding
-
-
-def _read_grid(members: Members, shape: tuple[int, ...], extensions: KnownExtensions, dialect: _Dialect) -> _Grid:
+def _read_grid(
+    members: Members, shape: tuple[int, ...], extensions: KnownExtensions, dialect: _Dialect
+) -> tuple[ChunkGrid, ChunkKeyEncoding]:
     old = dialect.old
     grid = Members(check_object(members.get("chunk_grid"), "chunk_grid"), "chunk_grid")
     if grid.has("extension"):
@@ -230,7 +227,7 @@ def _read_grid(members: Members, shape: tuple[int, ...], extensions: KnownExtens
         extension = Extension(uri, {name: value for name, value in grid.values.items() if name != "extension"})
         result = extensions.metadata.chunk_grid(extension, "chunk_grid")
         keys = getattr(result, "chunk_key_encoding", None)
-        return _Grid(result, DraftKeys("/", old) if keys is None else keys)
+        return result, DraftKeys("/", old) if keys is None else keys
     grid.choice("type", ["regular"])
     lengths = check_integers(grid.get("chunk_shape"), "chunk_grid.chunk_shape", low=0)
     separator = grid.choice("separator", SEPARATORS, "/")
@@ -249,7 +246,7 @@ def _read_grid(members: Members, shape: tuple[int, ...], extensions: KnownExtens
             )
     # a dimension without elements may have chunks of length 0: all lengths are equivalent
     keys = V2Keys() if dialect.prototype and "separator" not in grid.values else DraftKeys(separator, old)
-    return _Grid(RegularGrid([max(extent, 1) for extent in lengths]), keys)
+    return RegularGrid([max(extent, 1) for extent in lengths]), keys
 
 
 def _read_layout(members: Members) -> str | Extension:

@@ -163,7 +163,9 @@ def _read_group(members: Members, own: bool) -> GroupMetadata:
         consolidated = members.object("consolidated_metadata")
     attributes = members.object("attributes", {})
     node = GroupMetadata(consolidated=None if own else consolidated, unknown=_read_unknown(members))
-    return node.with_plain_members(_plain(attributes, own), consolidated if own else node.consolidated)
+    return node.with_plain_members(
+        attributes=_plain(attributes, own), consolidated=consolidated if own else node.consolidated
+    )
 
 
 def _read_unknown(members: Members) -> dict[str, Json]:

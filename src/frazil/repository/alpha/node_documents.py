@@ -87,7 +87,7 @@ class NodeDocuments:
         cached = self._parts.get(id(stored.codecs))
         fits = max(stored.shape, default=0) <= INT64_MAX
         if fits and cached is not None and stored.equals_beside_shape(cached[0]):
-            return cached[1].with_plain_members(stored.shape, to_attributes(attributes))
+            return cached[1].with_plain_members(shape=stored.shape, attributes=to_attributes(attributes))
         found = to_metadata(stored, attributes, self._extensions)
         if type(found.chunk_grid) is RegularGrid:
             _make_room(self._parts)
