@@ -62,9 +62,7 @@ class LocalStore(metaclass=_StoreName):
     def __new__(cls, root: str | os.PathLike[str], *, read_only: bool = False) -> local_store.LocalStore:  # type: ignore[misc] # a Store
         return local_store.LocalStore(root, read_only=read_only)
 
-    @staticmethod
-    def kinds() -> tuple[type, ...]:
-        return (local_store.LocalStore,)
+    kinds = staticmethod(lambda: (local_store.LocalStore,))
 
 
 class MemoryStore(metaclass=_StoreName):
@@ -73,9 +71,7 @@ class MemoryStore(metaclass=_StoreName):
     def __new__(cls, store_dict: Mapping[str, Buffer] | None = None, *, read_only: bool = False) -> Store:  # type: ignore[misc] # a Store
         return _resolved_store(memory.MemoryStore() if store_dict is None else store_dict, read_only)
 
-    @staticmethod
-    def kinds() -> tuple[type, ...]:
-        return memory.MemoryStore, dict
+    kinds = staticmethod(lambda: (memory.MemoryStore, dict))
 
 
 class ZipStore(metaclass=_StoreName):
@@ -121,9 +117,7 @@ class ZipStore(metaclass=_StoreName):
             store.clear()
         return store
 
-    @staticmethod
-    def kinds() -> tuple[type, ...]:
-        return (zip_store.ZipStore,)
+    kinds = staticmethod(lambda: (zip_store.ZipStore,))
 
 
 class ObjectStore(metaclass=_StoreName):
@@ -132,9 +126,7 @@ class ObjectStore(metaclass=_StoreName):
     def __new__(cls, store: connections.ObjectClient, *, read_only: bool = False) -> Store:  # type: ignore[misc] # a Store
         return _resolved_store(store, read_only)
 
-    @staticmethod
-    def kinds() -> tuple[type, ...]:
-        return (object_store.ObjectStore,)
+    kinds = staticmethod(lambda: (object_store.ObjectStore,))
 
 
 class FsspecStore(metaclass=_StoreName):
@@ -155,9 +147,7 @@ class FsspecStore(metaclass=_StoreName):
         """The store over the result of fs.get_mapper."""
         return _resolved_store(fs_map, read_only)
 
-    @staticmethod
-    def kinds() -> tuple[type, ...]:
-        return (fsspec_operations.FileSystemOperations,)
+    kinds = staticmethod(lambda: (fsspec_operations.FileSystemOperations,))
 
 
 def _resolved_store(location: Location, read_only: bool) -> Store:

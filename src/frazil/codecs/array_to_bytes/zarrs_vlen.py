@@ -16,7 +16,7 @@ from frazil.codecs.chain.python_chain import PythonChain
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice, codec_list
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
-from frazil.metadata.types.heap import view_columns, views_of
+from frazil.metadata.types.heap import columns_of, elements_of_views, views_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class ZarrsVlen(ArrayToBytes):
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         assert spec.heap is not None, "a write has one"
-        offsets, data = view_columns(array.reshape(-1), spec.heap)
+        offsets, data = columns_of(elements_of_views(array, spec.heap))
         if len(data) >= 2**32 and self.index_data_type == "uint32":
             raise InvalidInputError(f"codec {self.name}: offsets of type uint32 end at 4 GiB")
         index = self._index(len(offsets)).encode(offsets.astype(self.index_data_type))

@@ -97,21 +97,36 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
             assert isinstance(codec, transpose.Transpose)
             shard_spec = encoded_spec(codec, shard_spec, codec_path)
             order = tuple(order[d] for d in codec.order)
-        level = _level(serializer, shard_spec, order, [codec for codec, _ in after], serializer_path)
-        inner = _compile(
-            serializer.codecs, spec._replace(shape=level.inner), order, f"{serializer_path}.configuration.codecs"
-        )
-        return _with_limit(level, inner)
+        return _compile_shards(serializer, shard_spec, spec, order, [codec for codec, _ in after], serializer_path)
     inner_chunk = _inner_chunk(before, (serializer, serializer_path), after, shard_spec, order, spec)
     return Chain((), inner_chunk, inner_chunk.stage is None)
 
 
 def compile_shard(codec: Sharding, spec: ChunkSpec, path: str) -> whole_shard.WholeShard:
     """A sharding codec that can run, for chunks of this spec. Raises MetadataError that names a path below that of the codec."""
-    order = tuple(range(len(spec.shape)))
-    level = _level(codec, spec, order, [], path)
+    return whole_shard.WholeShard(
+        codec.name, _compile_shards(codec, spec, spec, tuple(range(len(spec.shape))), [], path)
+    )
+
+
+def _compile_shards(
+    codec: Sharding,
+    shard_spec: ChunkSpec,
+    spec: ChunkSpec,
+    order: tuple[int, ...],
+    after: list[BytesToBytes],
+    path: str,
+) -> Chain:
+    """shard_spec: the input of the codec; the other arguments as in _compile.
+
+    A shard may have gaps, so its size has no natural bound. The bound is twice the size of a full shard."""
+    level = _level(codec, shard_spec, order, after, path)
     inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{path}.configuration.codecs")
-    return whole_shard.WholeShard(codec.name, _with_limit(level, inner))
+    full = level.index_codecs.nbytes + level.total * inner.bound
+    for following in after:
+        full = bound_of(following, partial(following.bound, full), "codecs")
+    levels = (level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels)
+    return Chain(levels, inner.inner_chunk, inner.native and level.addressable and level.index_codecs.plain)
 
 
 def _level(
@@ -177,38 +192,34 @@ def _sizes(
     return sizes
 
 
-def _with_limit(level: Level, inner: Chain) -> Chain:
-    """A shard may have gaps, so its size has no natural bound. The bound is twice the size of a full shard."""
-    full = level.index_codecs.nbytes + level.total * inner.bound
-    for codec in level.after:
-        full = bound_of(codec, partial(codec.bound, full), "codecs")
-    levels = (level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels)
-    return Chain(levels, inner.inner_chunk, inner.native and level.addressable and level.index_codecs.plain)
-
-
 def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> PythonChain:
     """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
-    before, (serializer, serializer_path), after = split(codecs, path)
-    specs = _specs(before, index_spec(counts))
-    with codec_call(serializer, serializer_path):
-        serializer.check(specs[-1], serializer_path)
-    sizes = _sizes((serializer, serializer_path), after, specs[-1])
-    for size, (_, codec_path) in zip(sizes, [(serializer, serializer_path), *after], strict=True):
+    chain = nested_chain(codecs, index_spec(counts), path)
+    _, serializer, after = split(codecs, path)
+    sizes = _sizes(serializer, after, chain.specs[-1])
+    for size, (_, codec_path) in zip(sizes, [serializer, *after], strict=True):
         if size is None:
             raise MetadataError(
                 "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
                 path=codec_path,
             )
-    return _chain(before, serializer, after, specs, [size or 0 for size in sizes])
+    return chain._replace(bounds=tuple([size or 0 for size in sizes]))
 
 
 def nested_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
     """A chain inside the configuration of a codec, for arrays of this spec. Raises MetadataError where it cannot encode them."""
-    before, (serializer, serializer_path), after = split(codecs, path)
+    before, serializer, after = split(codecs, path)
     specs = _specs(before, spec)
-    serializer.check(specs[-1], serializer_path)
-    bounds = _bounds(bound_of(serializer, lambda: serializer.bound(specs[-1]), serializer_path), after)
-    return _chain(before, serializer, after, specs, bounds)
+    most = _checked_bound(serializer, specs[-1])
+    return _chain(before, serializer[0], after, specs, _bounds(most, after))
+
+
+def _checked_bound(serializer: tuple[ArrayToBytes, str], spec: ChunkSpec) -> int:
+    """The most bytes of an encoded chunk of this spec. Raises MetadataError if the codec cannot encode it."""
+    codec, path = serializer
+    with codec_call(codec, path):
+        codec.check(spec, path)
+    return bound_of(codec, lambda: codec.bound(spec), path)
 
 
 def _chain(
@@ -254,9 +265,7 @@ def _inner_chunk(
         runs = shard = compile_shard(codec, specs[-1], serializer_path)
         most = shard.bound
     else:
-        with codec_call(codec, serializer_path):
-            codec.check(specs[-1], serializer_path)
-        most = bound_of(codec, lambda: codec.bound(specs[-1]), serializer_path)
+        most = _checked_bound(serializer, specs[-1])
     bounds = _bounds(most, after)
     native: list[NativeCodec] = []
     for following, codec_path in reversed(after):

@@ -88,22 +88,6 @@ class DraftLayout(Layout):
     # --- listings ------------------------------------------------------------------------------------------------------------------
 
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
-        return self._candidates(path, keys, prefixes)
-
-    def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
-        """Every prefix of a key is a group, also prefixes of keys that are not documents, as in a listing of one level."""
-        below = self.documents_prefix(path)
-        prefixes = {key[: at + 1] for key in keys for at in _slashes(key, len(below))}
-        found = self._candidates(path, keys, sorted(prefixes))
-        arrays = {candidate.path for candidate in found if not candidate.group}
-        # an array has no members: remains of a deletion below one are not members
-        return [
-            candidate
-            for candidate in found
-            if not any(candidate.path[:at] in arrays for at in _slashes(candidate.path, 0))
-        ]
-
-    def _candidates(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
         base = len(self.documents_prefix(""))
         found: dict[str, Candidate] = {}
         for prefix in prefixes:
@@ -119,6 +103,19 @@ class DraftLayout(Layout):
             if key.endswith(array) and self._is_node(node := key[base : -len(array)]):
                 found[node] = Candidate(node, (key,))
         return sorted(found.values(), key=lambda candidate: candidate.path.split("/"))
+
+    def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
+        """Every prefix of a key is a group, also prefixes of keys that are not documents, as in a listing of one level."""
+        below = self.documents_prefix(path)
+        prefixes = {key[: at + 1] for key in keys for at in _slashes(key, len(below))}
+        found = self.children(path, keys, sorted(prefixes))
+        arrays = {candidate.path for candidate in found if not candidate.group}
+        # an array has no members: remains of a deletion below one are not members
+        return [
+            candidate
+            for candidate in found
+            if not any(candidate.path[:at] in arrays for at in _slashes(candidate.path, 0))
+        ]
 
     def _is_node(self, path: str) -> bool:
         if not path:

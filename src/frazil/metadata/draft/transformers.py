@@ -98,16 +98,10 @@ def chain_with_shards(
     return chain, RegularGrid(chunk)
 
 
-class Unsharded(Record):
-    """codecs, chunk: of the innermost chunks; shards: as in Transformers."""
-
-    codecs: tuple[Extension, ...]
-    chunk: tuple[int, ...]
-    shards: tuple[tuple[int, ...], ...]
-
-
-def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsharded:
-    """Undoes chain_with_shards. Raises MetadataError for shards that a transformer cannot make."""
+def without_shards(
+    codecs: Sequence[Extension], outer: tuple[int, ...]
+) -> tuple[tuple[Extension, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Undoes chain_with_shards: codecs and shape of the innermost chunks, and the shards. Raises MetadataError for shards that a transformer cannot make."""
     shards: list[tuple[int, ...]] = []
     chain, extents = tuple(codecs), outer
     while any(codec.name == "sharding_indexed" for codec in chain):
@@ -126,7 +120,7 @@ def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsha
             )
         shards.insert(0, tuple(extent // part for extent, part in zip(extents, inner, strict=True)))
         chain, extents = parse_extensions(members.get("codecs"), members.at("codecs")), inner
-    return Unsharded(chain, extents, tuple(shards))
+    return chain, extents, tuple(shards)
 
 
 def emit_shards(shards: Sequence[tuple[int, ...]], *, old: bool) -> list[Json]:

@@ -107,17 +107,13 @@ def elements_of_views(views: NDArray[np.generic], heap: Heap) -> list[bytes]:
     return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, because `text` is False
 
 
-def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int64], bytes]:
-    """The elements of views as columns: int64[n + 1] offsets, and their bytes one after the other."""
-    return _columns(elements_of_views(views, heap))
-
-
 def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> NDArray[np.generic]:
     """Views of elements, one after the other, as in views_of."""
-    return views_of(*_columns(elements), heap, text=text)
+    return views_of(*columns_of(elements), heap, text=text)
 
 
-def _columns(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
+def columns_of(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
+    """int64[n + 1] offsets of elements, and their bytes one after the other."""
     offsets = offsets_of(np.array([len(element) for element in elements], np.int64))
     return offsets, b"".join(elements)
 

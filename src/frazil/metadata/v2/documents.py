@@ -158,34 +158,25 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         if codec.name == "sharding_indexed":
             raise MetadataError("Zarr v2 has no shards", path=item("codecs", at), hint="leave shards out")
     data_type = metadata.data_type
-    members: dict[str, Json] = {
+    split = split_serializer(data_type, metadata.codecs)
+    first, codecs = split or (None, metadata.codecs)
+    chain = emit_numcodecs_chain(codecs, ndim=metadata.ndim, itemsize=1 if split else data_type.itemsize)
+    dtype: Json = DTYPE
+    if split is None:
+        dtype = _dtype(data_type, chain.big)
+        fill = emit_fill(metadata.fill_value, data_type, old=True, big=chain.big)
+    else:
+        fill = data_type.emit_fill(metadata.fill_value)
+    return {
         "zarr_format": 2,
         "shape": list(metadata.shape),
         "chunks": list(grid.chunk_shape),
         "dimension_separator": keys.separator,
-    }
-    split = split_serializer(data_type, metadata.codecs)
-    if split is not None:
-        first, codecs = split
-        chain = emit_numcodecs_chain(codecs, ndim=metadata.ndim, itemsize=1)
-        filters: list[Json] = [*([] if first is None else [first]), *(chain.filters or ())]
-        fill = data_type.emit_fill(metadata.fill_value)
-        return {
-            **members,
-            "dtype": DTYPE,
-            "compressor": chain.compressor,
-            "fill_value": fill,
-            "order": chain.layout,
-            "filters": filters,
-        }
-    chain = emit_numcodecs_chain(metadata.codecs, ndim=metadata.ndim, itemsize=data_type.itemsize)
-    return {
-        **members,
-        "dtype": _dtype(data_type, chain.big),
+        "dtype": dtype,
         "compressor": chain.compressor,
-        "fill_value": emit_fill(metadata.fill_value, data_type, old=True, big=chain.big),
+        "fill_value": fill,
         "order": chain.layout,
-        "filters": chain.filters,
+        "filters": chain.filters if split is None else [*([] if first is None else [first]), *(chain.filters or ())],
     }
 
 
