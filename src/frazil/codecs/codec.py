@@ -210,8 +210,7 @@ class BytesToBytes(Codec):
         )
         if failures:
             _, code, text = failures[0]
-            kind = ChecksumError if code == _kernel.FAILED_CHECKSUM else ChunkDecodeError
-            raise kind(f"codec {self.name}: {text}")
+            raise decode_error(code)(f"codec {self.name}: {text}")
         return bytes(segments[0])
 
     def encoded_size(self, nbytes: int) -> int | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from frazil.base.arrays import Columns
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.codecs.sharding.inner_order import morton_keys
 
 _CACHED: Final = 2**20  # elements of the largest chunk whose order is kept
 
@@ -37,16 +38,8 @@ def _order(shape: tuple[int, ...]) -> Columns:
 
 
 def _made_order(shape: tuple[int, ...]) -> Columns:
-    keys = np.zeros((1,) * len(shape), np.int64)
-    widths = [(extent - 1).bit_length() for extent in shape]
-    coordinates = np.ogrid[tuple([slice(extent) for extent in shape])]
-    at = 0
-    for bit in range(max(widths, default=0)):
-        for axis in reversed(range(len(shape))):
-            if bit < widths[axis]:
-                keys = keys | (coordinates[axis] >> bit & 1) << at
-                at += 1
-    return np.argsort(np.broadcast_to(keys, shape).reshape(-1))
+    axes = np.ogrid[tuple([slice(extent) for extent in shape])]
+    return np.argsort(np.broadcast_to(morton_keys(axes[::-1], shape[::-1]), shape or (1,)).reshape(-1))
 
 
 _kept_order = lru_cache(maxsize=4)(_made_order)

@@ -94,8 +94,7 @@ class Zfp(ArrayToBytes):
 
     def bound(self, spec: ChunkSpec) -> int:
         """All bits that zfp can write, or read from damaged data: for each block its exponent, each bit plane of all elements, and the tests between."""
-        work = _work_type(spec.dtype)
-        assert work is not None, "check has seen it"
+        work = _checked_type(spec.dtype)
         shape = spec.shape or (1,)
         elements, planes = 4 ** len(shape), 8 * work.itemsize
         rated = _block_bits(self.rate or 0, max(len(shape), _ZARRS_DIMENSIONS))
@@ -116,8 +115,7 @@ class Zfp(ArrayToBytes):
         if not data:
             raise ChunkDecodeError(f"codec {self.name} got no bytes")
         zfpy = required("zfpy", self.name, "zfp")
-        work = _work_type(spec.dtype)
-        assert work is not None, "check has seen it"
+        work = _checked_type(spec.dtype)
         shape = spec.shape or (1,)
         arguments = self._arguments(shape, work)
         if self.rate is not None and arguments["rate"] == self.rate:
@@ -175,9 +173,14 @@ def _work_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic] | None:
     return None
 
 
-def _promoted(array: Array) -> Array:
-    work = _work_type(array.dtype)
+def _checked_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    work = _work_type(dtype)
     assert work is not None, "check has seen it"
+    return work
+
+
+def _promoted(array: Array) -> Array:
+    work = _checked_type(array.dtype)
     if array.dtype.kind in "mM":
         return array.view(np.int64)
     if work.kind == "f":

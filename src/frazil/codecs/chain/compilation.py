@@ -139,7 +139,7 @@ def _level(
             f"a shard of shape {list(shard_spec.shape)} has {prod(counts)} inner chunks, whose index is held in memory; at most {_MOST_INNER_CHUNKS} are possible",
             path=f"{path}.configuration.chunk_shape",
         )
-    index = index_chain(codec.index_codecs, counts, f"{path}.configuration.index_codecs")
+    index = fixed_chain(codec.index_codecs, index_spec(counts), f"{path}.configuration.index_codecs")
     rank = len(order)
     inner, of_array, strides = [0] * rank, [0] * rank, [0] * rank
     stride = 1
@@ -192,9 +192,9 @@ def _sizes(
     return sizes
 
 
-def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> PythonChain:
-    """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
-    chain = nested_chain(codecs, index_spec(counts), path)
+def fixed_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str) -> PythonChain:
+    """As nested_chain, for codecs whose encoded size must not depend on the values, as of a shard index (sharding codec 1.0, index_codecs)."""
+    chain = nested_chain(codecs, spec, path)
     _, serializer, after = split(codecs, path)
     sizes = _sizes(serializer, after, chain.specs[-1])
     for size, (_, codec_path) in zip(sizes, [serializer, *after], strict=True):

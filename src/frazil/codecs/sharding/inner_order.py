@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -25,15 +26,15 @@ def ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
     return found
 
 
-def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: positions in Morton order: the bits of the coordinates interleaved, those of the first dimension lowest; a dimension has as many bits as its
-    count needs."""
-    keys, at = np.zeros(len(coords), np.int64), 0
+def morton_keys(coords: Columns | Sequence[Columns], counts: tuple[int, ...]) -> Columns:
+    """Positions in Morton order: the bits of the coordinates interleaved, those of the first dimension lowest; a dimension has as many bits as its count needs.
+    coords: for each dimension; arrays that NumPy broadcasts"""
+    keys, at = np.zeros((1,) * (coords[0].ndim if len(coords) else 1), np.int64), 0
     bits = [(count - 1).bit_length() for count in counts]
     for bit in range(max(bits, default=0)):
         for axis, most in enumerate(bits):
             if bit < most:
-                keys |= (coords[:, axis] >> bit & 1) << at
+                keys = keys | (coords[axis] >> bit & 1) << at
                 at += 1
     return keys
 
@@ -44,7 +45,7 @@ def inner_ranks(total: int, strides: tuple[int, ...], counts: tuple[int, ...], o
     coords = grid_coordinates(np.arange(total), strides, counts)
     if order == "C":
         return ranks(coords, counts)
-    return ranks(coords[:, ::-1], counts[::-1]) if order == "F" else morton_keys(coords, counts)
+    return ranks(coords[:, ::-1], counts[::-1]) if order == "F" else morton_keys(coords.T, counts)
 
 
 def order_of(coords: Columns, counts: tuple[int, ...]) -> Order | None:
@@ -55,8 +56,8 @@ def order_of(coords: Columns, counts: tuple[int, ...]) -> Order | None:
     for name, keys in (
         ("C", ranks(coords, counts)),
         ("F", ranks(coords[:, ::-1], counts[::-1])),
-        ("morton", morton_keys(coords, counts)),
-        ("morton", morton_keys(coords[:, ::-1], counts[::-1])),
+        ("morton", morton_keys(coords.T, counts)),
+        ("morton", morton_keys(coords.T[::-1], counts[::-1])),
     ):
         if (keys[1:] > keys[:-1]).all():
             return name  # type: ignore[return-value] # one of them

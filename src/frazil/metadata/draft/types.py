@@ -41,7 +41,9 @@ _RULES: Final = {  # the allowed `type` of each extension
     "string": '"S" and a length, or "<U" or ">U" and a length',
     "struct": "an array of [name, type]",
 }
-_EXTENSIONS: Final[dict[type[DataType], str]] = {
+_EXTENSIONS: Final[
+    dict[type[DataType], str]
+] = {  # that of the draft which defines a type; none for the core and for users' types
     ComplexType: "complex",
     DatetimeType: "datetime",
     ByteStringType: "string",
@@ -198,7 +200,7 @@ class _Reader:
         if isinstance(kind, list) and extension in (None, "struct"):
             return self._struct(kind, path)
         ordered = self._identifier(kind, path) if isinstance(kind, str) else None
-        if ordered is None or extension not in (None, _extension_name(ordered.data_type)):
+        if ordered is None or extension not in (None, _EXTENSIONS.get(type(ordered.data_type))):
             if extension is None or kind in ("O", "|O"):
                 raise _unknown(kind, path, False)
             raise UnknownExtensionError(
@@ -275,9 +277,7 @@ class _FieldOrder(Record):
 
 def _fallbacks(members: Members) -> list[Json]:
     """The member `fallback` as a list: one identifier or object, or several; null is the same as an absent member."""
-    if not members.has("fallback"):
-        return []
-    value = members.values["fallback"]
+    value = members.values["fallback"] if members.has("fallback") else None
     if value is None:
         return []
     fallbacks: list[Json] = value if isinstance(value, list) else [value]
@@ -314,11 +314,6 @@ def _is_core(data_type: DataType) -> bool:
     return isinstance(data_type, RawType) or _CORE.matches(data_type.name)
 
 
-def _extension_name(data_type: DataType) -> str | None:
-    """The extension of the draft that defines a type; None for the other types of the core and for those of users."""
-    return _EXTENSIONS.get(type(data_type))
-
-
 def _extension_of(uri: str) -> str | None:
     """Which of the four extensions a URI names: complex, datetime, string or struct, in any form that was in use."""
     scheme, _, scheme_path = uri.partition(":")
@@ -348,7 +343,7 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     core = _is_core(data_type)
     if core and not old:
         return f"r{8 * data_type.itemsize}" if isinstance(data_type, RawType) else data_type.name
-    if not core and not isinstance(data_type, StructType) and _extension_name(data_type) is None:
+    if not core and not isinstance(data_type, StructType) and _EXTENSIONS.get(type(data_type)) is None:
         return _users_type(data_type)
     spelt: Json = data_type.dtype.newbyteorder(order).str
     if isinstance(data_type, StructType):
@@ -357,7 +352,7 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
         spelt = [["", f"|V{data_type.itemsize}"]]
     elif core and not isinstance(data_type, ComplexType):
         return "bool" if data_type.name == "bool" else str(spelt).lstrip("|")
-    extension = "struct" if isinstance(data_type, (StructType, RawType)) else _extension_name(data_type)
+    extension = "struct" if isinstance(data_type, (StructType, RawType)) else _EXTENSIONS.get(type(data_type))
     if old:
         return {"extension": _OLD_URIS[type(data_type)], "fallback": None, "type": spelt}
     spelt = spelt.lstrip("|") if isinstance(spelt, str) else spelt
