@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import InvalidInputError, shown
 from frazil.metadata.json_text import Json
@@ -42,7 +43,7 @@ class ZDType(Value):
             raise InvalidInputError(f"{shown(dtype)} is a {type(found).__name__}, not a {cls.__name__}")
         return found
 
-    def to_native_dtype(self) -> np.dtype[np.generic]:
+    def to_native_dtype(self) -> Dtype:
         """The NumPy dtype."""
         dtype = self.data_type.dtype
         return dtype.newbyteorder(_ORDERS[self.endianness]) if self.data_type.swaps else dtype  # type: ignore[arg-type] # only NumPy dtypes swap

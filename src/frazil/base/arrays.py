@@ -20,6 +20,7 @@ __all__ = [
     "ArrayLike",
     "Columns",
     "DTypeLike",
+    "Dtype",
     "Flags",
     "Octets",
     "Values",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 Columns: TypeAlias = "NDArray[np.int64]"
+Dtype: TypeAlias = "np.dtype[np.generic]"
 Flags: TypeAlias = "NDArray[np.bool_]"
 Octets: TypeAlias = "NDArray[np.uint8]"
 Values: TypeAlias = "NDArray[np.generic]"

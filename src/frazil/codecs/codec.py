@@ -1,18 +1,19 @@
 """The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
-Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of a whole chain is in chain/."""
+Each codec has a file of its own; the work of a whole chain is in chain/."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Values
+from frazil.base.arrays import Dtype, Values
 from frazil.base.record import Record
 from frazil.errors import (
     ChecksumError,
@@ -47,7 +48,7 @@ class ChunkSpec(Record):
     heap: the memory that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
+    dtype: Dtype
     swaps: tuple[tuple[int, int, int], ...]
     fill: bytes
     heap: Heap | None = None
@@ -65,10 +66,7 @@ class ChunkSpec(Record):
 
     @property
     def nbytes(self) -> int:
-        size = self.dtype.itemsize
-        for extent in self.shape:
-            size *= extent
-        return size
+        return self.dtype.itemsize * prod(self.shape)
 
 
 # (a list of codecs as in a document, the path of its member) -> codecs

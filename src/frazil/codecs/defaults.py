@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
+from frazil.base.arrays import Dtype
 from frazil.codecs.bytes_to_bytes.blosc import Blosc
 from frazil.codecs.bytes_to_bytes.zstd import Zstd
 from frazil.codecs.codec import Codec
@@ -16,7 +15,7 @@ SHARD_BYTES = 2**26
 _INTEGERS = "iuMm"  # NumPy's kinds of integers, with datetimes and timedeltas
 
 
-def default_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
+def default_codecs(dtype: Dtype) -> tuple[Codec, ...]:
     """The compressor for elements of this type."""
     if dtype.itemsize == 1:
         return (Zstd(level=3),)
@@ -25,7 +24,7 @@ def default_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
     return (Zstd(level=2),)
 
 
-def draft_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
+def draft_codecs(dtype: Dtype) -> tuple[Codec, ...]:
     """The same from the codecs of the 2022 draft, which has zstd only inside blosc."""
     integers = dtype.kind in _INTEGERS
     return (Blosc("lz4" if integers and dtype.itemsize > 1 else "zstd", 5 if integers else 2, None),)

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.base.late import imported
 
-Dtype = np.dtype[np.generic]
 _OTHER_PACKAGES = 256  # types that other packages register with NumPy have numbers from here on
 _NARROW: Final = {
     "bool": 1,

@@ -1,5 +1,4 @@
-"""The names of zarr.codecs for the codecs of this package, with the same arguments: frazil.codecs.BloscCodec is Blosc. The names of zarr.codecs.numcodecs are
-in numcodecs.py.
+"""The names of zarr.codecs for the codecs of this package, with the same arguments: frazil.codecs.BloscCodec is Blosc.
 
 Not here: objects of zarr-python's own classes, which array/creation/zarr_arguments.py reads."""
 

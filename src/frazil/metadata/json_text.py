@@ -122,8 +122,8 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
     free  members of the outermost object in which NaN, Infinity and -Infinity without quotes, which programs do write, are accepted: in attributes as
           NonFinite, elsewhere as those strings
 
-    Refused with a MetadataError: all text that is not RFC 8259 JSON (including NaN and Infinity), a member that occurs twice, a number
-    beyond float64, an integer of more digits than Python converts, and nesting deeper than DEPTH_LIMIT."""
+    Raises MetadataError for text that is not JSON, a member that occurs twice, a number beyond float64, an integer of more digits than Python converts, and
+    nesting deeper than DEPTH_LIMIT."""
     try:
         text = data if isinstance(data, str) else bytes(data).decode("utf-8")
     except UnicodeDecodeError as error:

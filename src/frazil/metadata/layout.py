@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from frazil.base.record import Record
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
@@ -48,18 +48,12 @@ class Layout(Value, ABC):
     at_once          whether one listing of documents_prefix shows all nodes below; else each level needs its own listing"""
 
     __slots__ = ()
+    implicit_groups: ClassVar[bool] = False
+    at_once: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def zarr_format(self) -> ZarrFormat: ...
-
-    @property
-    def implicit_groups(self) -> bool:
-        return False
-
-    @property
-    def at_once(self) -> bool:
-        return False
 
     def entry(self) -> tuple[str, bytes] | None:
         """Key and value of a document of the hierarchy itself, if it has one."""
@@ -99,7 +93,7 @@ class Layout(Value, ABC):
 
     def prefixes(self, path: str) -> tuple[str, ...]:
         """The prefixes of everything below a node: nodes, and chunks."""
-        return (self.data_prefix(path),)
+        return tuple(dict.fromkeys((self.documents_prefix(path), self.data_prefix(path))))
 
     @abstractmethod
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:

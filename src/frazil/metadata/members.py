@@ -70,8 +70,7 @@ def check_object(value: Json, path: str | None) -> dict[str, Json]:
 
 
 def json_object(value: object, path: str | None) -> dict[str, Json]:
-    """A deep copy of a mapping as a plain JSON object. path: None for a whole document, one level below which members are. Raises MetadataError for values that
-    JSON cannot express, or that a document cannot have."""
+    """A deep copy of a mapping as a plain JSON object. path: None for a whole document. Raises MetadataError for values that a document cannot have."""
     return check_object(as_json(value, path, DEPTH_LIMIT - (path is not None)), path)
 
 

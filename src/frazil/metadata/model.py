@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter, is_
 from typing import ClassVar, Final, Literal, Self, TypeAlias, cast
 
-import numpy as np
-
+from frazil.base.arrays import Dtype
 from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.extension_guard import ExtensionCall
@@ -182,7 +181,7 @@ class ArrayMetadata(NodeMetadata):
         return len(self.shape)
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> Dtype:
         """The native NumPy dtype."""
         return self.data_type.dtype
 
@@ -236,9 +235,8 @@ class GroupMetadata(NodeMetadata):
     """The metadata of one group. Raises MetadataError for attributes that are not JSON.
 
     attributes    plain JSON, copied; None: none
-    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below. It stays valid when
-                  the group's own attributes change, and becomes stale when a node below does: the code that changes a node removes it with
-                  `without_consolidated`
+    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below: the code that changes
+                  one removes it with `without_consolidated`
     zarr_format   the dialect of the document, under its name for users
     unknown       unknown members of the document that readers may ignore; they are written back
     implicit      the group has no document: it exists because there are nodes below it (draft of 2022, Group metadata)"""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.base.late import LateModule, imported
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
@@ -56,7 +57,7 @@ class LateTypes(Value):
     def parse(self, extension: Extension, path: str) -> DataType:
         return self.load().parse(extension, path)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         return self.load().from_numpy(dtype)
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from frazil.base.arrays import Dtype, Flags
 from frazil.base.record import Record
 from frazil.codecs.array_to_array.scale_offset import scalar_of
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, choice
-from frazil.codecs.number_types import Dtype, bits_of, float_range, integer_range, is_integer
+from frazil.codecs.number_types import bits_of, float_range, integer_range, is_integer
 from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.registry import CORE_EXTENSIONS
 
@@ -157,7 +158,7 @@ class _Cast(Record):
         rounded[above], rounded[below] = (np.inf, -np.inf) if isinf(infinity) else (high, low)
         return rounded
 
-    def _outside(self, exact: Floats, low: float, high: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _outside(self, exact: Floats, low: float, high: float) -> tuple[Flags, Flags]:
         """Which finite numbers are above and below the type when they are rounded as if it had larger exponents."""
         top = np.array(high).astype(self.target)
         with np.errstate(all="ignore"):
@@ -166,7 +167,7 @@ class _Cast(Record):
             half, behind = high + step / 2, high + step
         even = not int(top.view(f"u{top.dtype.itemsize}")) & 1  # a tie is rounded to `top` then
 
-        def outside(numbers: Floats, up: str) -> NDArray[np.bool_]:
+        def outside(numbers: Floats, up: str) -> Flags:
             if self.rounding == up:
                 return np.asarray(numbers > high, np.bool_)
             if self.rounding in ROUNDINGS[1:4]:
@@ -177,7 +178,7 @@ class _Cast(Record):
         below = exact < low if low > 0 else outside(-exact, "towards-negative")
         return finite & outside(exact, "towards-positive"), finite & below
 
-    def _rounded_floats(self, exact: Floats, finite: NDArray[np.bool_], ends: tuple[float, float]) -> Array:
+    def _rounded_floats(self, exact: Floats, finite: Flags, ends: tuple[float, float]) -> Array:
         """Numbers between the ends of the type, and others that it has, rounded."""
         registered = self.target.num >= 256  # registered with NumPy by another package, which rounds to float32 first
         with np.errstate(all="ignore"):

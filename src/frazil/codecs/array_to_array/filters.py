@@ -1,5 +1,4 @@
-"""Filters of numcodecs that view elements as another data type, under the names that zarr-python writes: `numcodecs.astype`, `numcodecs.delta`,
-`numcodecs.fixedscaleoffset`, `numcodecs.quantize`.
+"""Filters of numcodecs that view elements as another data type, under the names that zarr-python writes.
 
 Types are given in NumPy's notation. Filters here work on values; the byte order of a type is that of the codec `bytes` behind them."""
 
@@ -12,10 +11,9 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 from frazil.errors import InvalidInputError, MetadataError, shown
-
-Dtype = np.dtype[np.generic]
 
 
 class Filter(ArrayToArray):
@@ -61,18 +59,10 @@ class AsType(Filter):
     required: ClassVar[tuple[str, ...]] = ("encode_dtype", "decode_dtype")
 
     def __init__(self, encode_dtype: object, decode_dtype: object) -> None:
-        self.astype = spelled(encode_dtype, "encode_dtype")
-        self.dtype = spelled(decode_dtype, "decode_dtype")
+        self.astype = self.encode_dtype = spelled(encode_dtype, "encode_dtype")
+        self.dtype = self.decode_dtype = spelled(decode_dtype, "decode_dtype")
         check_conversion(self.dtype, self.astype, "encode_dtype")
         check_conversion(self.astype, self.dtype, "decode_dtype")
-
-    @property
-    def encode_dtype(self) -> str:
-        return self.astype
-
-    @property
-    def decode_dtype(self) -> str:
-        return self.dtype
 
     def stored(self, elements: Array) -> Array:
         return elements.astype(native(self.astype))

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.codecs.number_types import integer_range, is_integer
 from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError, shown
@@ -72,7 +73,7 @@ class ScaleOffset(ArrayToArray):
         return _finite(array, unscaled.astype(spec.dtype, copy=False), ChunkDecodeError)
 
 
-def scalar_of(value: Scalar, dtype: np.dtype[np.generic], path: str) -> np.generic:
+def scalar_of(value: Scalar, dtype: Dtype, path: str) -> np.generic:
     """A number of a document, in the form of a fill value; the registry also writes "+Infinity"."""
     value = "Infinity" if value == "+Infinity" else value
     return CORE_EXTENSIONS.data_type_from_user(dtype).parse_fill(value, path).scalar

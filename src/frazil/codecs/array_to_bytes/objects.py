@@ -1,8 +1,8 @@
 """The codecs of object arrays of Zarr v2: `json2`, `msgpack2` and `pickle` of numcodecs. A chunk is one document: the elements, nested by the shape of the
 chunk, then the dtype and the shape.
 
-The data type is in metadata/types/objects.py. `pickle` is in no registry, because loading a pickle runs code that its author chose. Users who trust the author
-add it: `registry.with_codec(Pickle)`. Even then elements have the types of the other two codecs: text, bytes, numbers, lists and dicts."""
+`pickle` is in no registry, because loading a pickle runs code that its author chose. Users who trust the author add it: `registry.with_codec(Pickle)`. Even
+then elements have the types of the other two codecs: text, bytes, numbers, lists and dicts."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _read(reader: Reader, depth: int) -> object:
 
 
 class Pickle(_Objects):
-    """pickle: Python's pickles of object arrays. Loading one runs code that its author chose."""
+    """pickle: Python's pickles of object arrays."""
 
     name: ClassVar[str] = "numcodecs.pickle"
     optional: ClassVar[tuple[str, ...]] = ("protocol",)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from frazil.base.arrays import Octets
+from frazil.base.arrays import Dtype, Octets
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, choice, integer
 from frazil.codecs.number_types import bits_of, number_type
 from frazil.errors import ChunkDecodeError, MetadataError
@@ -45,7 +45,7 @@ class PackBits(ArrayToBytes):
                     f"{name} is {bit}; {number} has {bits_of(number)} bits", path=f"{path}.configuration.{name}"
                 )
 
-    def _range(self, spec: ChunkSpec) -> tuple[np.dtype[np.generic], int, int, int]:
+    def _range(self, spec: ChunkSpec) -> tuple[Dtype, int, int, int]:
         """The type of a number, how many numbers there are, the first bit of each, and the one behind the last."""
         number = number_type(spec.dtype)
         assert number is not None, "check has seen it"
@@ -83,7 +83,7 @@ class PackBits(ArrayToBytes):
             raw = self._expanded(raw, number, count, first, end)
         return _little(raw, number).reshape(-1).view(spec.dtype).reshape(spec.shape)
 
-    def _expanded(self, packed: Bytes, number: np.dtype[np.generic], count: int, first: int, end: int) -> Bytes:
+    def _expanded(self, packed: Bytes, number: Dtype, count: int, first: int, end: int) -> Bytes:
         expanded = np.empty((count, number.itemsize), np.uint8)
         width, signed = end - first, number.name in _SIGNED
         for at in range(0, count, _BLOCK):
@@ -109,7 +109,7 @@ class PackBits(ArrayToBytes):
         return None if self.padding_encoding != "none" and self._is_whole(spec) else self.bound(spec)
 
 
-def _little(raw: Bytes, number: np.dtype[np.generic]) -> Bytes:
+def _little(raw: Bytes, number: Dtype) -> Bytes:
     """The bytes of numbers, a row for each, converted to little-endian order, or from it."""
     rows = raw.reshape(-1, number.itemsize)
     return rows if np.little_endian else rows[:, ::-1].copy()

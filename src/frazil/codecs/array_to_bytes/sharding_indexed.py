@@ -1,7 +1,6 @@
 """The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
 
-The format of a shard is in sharding/shard.py, and the compilation of a chain with shards in chain/compilation.py: in arrays this codec is planned, not run.
-sharding/whole_shard.py encodes or decodes a single shard."""
+In arrays this codec is planned, not run (chain/compilation.py). sharding/whole_shard.py encodes or decodes a single shard."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain.compilation import nested_chain
 from frazil.codecs.chain.python_chain import PythonChain
@@ -78,7 +79,7 @@ class ZarrsOptional(ArrayToBytes):
         return nested_chain(self.data_codecs, _value_spec(spec, count), "data_codecs")
 
 
-def _part(spec: ChunkSpec, name: str) -> np.dtype[np.generic]:
+def _part(spec: ChunkSpec, name: str) -> Dtype:
     """The dtype of one field."""
     assert spec.dtype.fields is not None, "it is a struct"
     return spec.dtype.fields[name][0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
 from frazil.codecs.chain.compilation import nested_chain
@@ -94,7 +95,7 @@ class ZarrsVlen(ArrayToBytes):
         return views.view(spec.dtype).reshape(spec.shape)
 
     def _index(self, count: int) -> PythonChain:
-        dtype: np.dtype[np.generic] = np.dtype(self.index_data_type)
+        dtype: Dtype = np.dtype(self.index_data_type)
         spec = ChunkSpec((count,), dtype, ((0, dtype.itemsize, 1),), bytes(dtype.itemsize))
         return nested_chain(self.index_codecs, spec, "index_codecs")
 

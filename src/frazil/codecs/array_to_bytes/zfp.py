@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, ParseCodecs, choice, integer
 from frazil.codecs.number_types import bits_of
 from frazil.codecs.optional_package import required
@@ -101,7 +102,7 @@ class Zfp(ArrayToBytes):
         bits = max(elements * (planes + 2) + planes + 64, rated + 64)
         return prod([-(-length // 4) for length in shape]) * int(bits) // 8 + 64
 
-    def _arguments(self, shape: tuple[int, ...], work: np.dtype[np.generic]) -> dict[str, object]:
+    def _arguments(self, shape: tuple[int, ...], work: Dtype) -> dict[str, object]:
         if self.rate is not None:
             return {"rate": _written_rate(self.rate, len(shape), work)}
         return {member: getattr(self, member) for member in _MEMBERS[self.mode]}
@@ -131,7 +132,7 @@ def _block_bits(rate: float, ndim: int) -> int:
     return floor((1 << 2 * ndim) * rate + 0.5)
 
 
-def _written_rate(rate: float, ndim: int, work: np.dtype[np.generic]) -> float:
+def _written_rate(rate: float, ndim: int, work: Dtype) -> float:
     """The rate of a chunk that is written in mode fixed_rate. With fewer bits in a block than it needs, zfp would write behind the end of its memory: then the
     one of zarrs, which gives each block the bits of a block of three dimensions."""
     if _block_bits(rate, ndim) >= _LEAST_BITS[work.str[1:]]:
@@ -160,7 +161,7 @@ def _number(value: object, name: str, least: float) -> float:
     return value
 
 
-def _work_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic] | None:
+def _work_type(dtype: Dtype) -> Dtype | None:
     """The type as which zfp compresses elements of this dtype."""
     if dtype.kind in "mM":
         return np.dtype(np.int64)
@@ -173,7 +174,7 @@ def _work_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic] | None:
     return None
 
 
-def _checked_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def _checked_type(dtype: Dtype) -> Dtype:
     work = _work_type(dtype)
     assert work is not None, "check has seen it"
     return work
@@ -198,7 +199,7 @@ def _promoted(array: Array) -> Array:
     return promoted
 
 
-def _demoted(promoted: Array, dtype: np.dtype[np.generic]) -> Array:
+def _demoted(promoted: Array, dtype: Dtype) -> Array:
     if dtype.kind in "mM":
         return promoted.view(dtype)
     if promoted.dtype == dtype:

@@ -1,5 +1,4 @@
-"""Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
-`numcodecs.jenkins_lookup3`, `numcodecs.fletcher32` and `numcodecs.crc32c` (the same as the core's `crc32c` if it is at the end)."""
+"""Checksums of numcodecs: four bytes before or behind the data, under the names that zarr-python writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Compressors of numcodecs, under the names that programs write: `numcodecs.zlib` (RFC 1950) and `numcodecs.lz4`, which the kernel does, `numcodecs.bz2` and
-`numcodecs.lzma`, which Python's standard library does, imported when first needed."""
+"""Compressors of numcodecs, under the names that programs write. The kernel does zlib (RFC 1950) and lz4, Python's standard library bz2 and lzma."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A codec chain, checked and compiled once for an array: levels of sharding and an inner chunk.
 
-Contains everything that is derived from the codecs of a document. The array engine decides which bytes to fetch and where they go;
-the format of a shard is in sharding/shard.py, decoding and encoding of an inner chunk in compiled_chain.py."""
+The format of a shard is in sharding/shard.py, decoding and encoding of an inner chunk in compiled_chain.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A compiled chain, and running it: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
 
-Contains the work of one call on bytes in memory. compilation.py compiles a chain; the array engine fetches the bytes."""
+compilation.py compiles a chain; the array engine fetches the bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ class InnerChunk(Record):
     heap: Heap | None = None
 
     def with_heap(self, heap: Heap) -> InnerChunk:
-        """The same for one read or write of variable-length elements."""
         assert self.stage is not None, "no program of the kernel's decodes such elements"
         return self._replace(heap=heap, stage=self.stage.with_heap(heap))
 

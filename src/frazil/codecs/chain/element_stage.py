@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Columns
+from frazil.base.arrays import Columns, Dtype
 from frazil.base.record import Record
 from frazil.codecs.chain.compiled_chain import Encoded, segment_rows
 from frazil.codecs.codec import Array, NativeCodec
@@ -29,19 +29,18 @@ class ElementStage(Record):
     heap          of the current read or write; None in a compiled chain"""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
+    dtype: Dtype
     native: tuple[NativeCodec, ...]
     limit: int
     heap: Heap | None = None
 
     def with_heap(self, heap: Heap) -> ElementStage:
-        """The same for one read or write."""
         return self._replace(heap=heap)
 
     def decode(
         self, files: _kernel.Files | None, buffers: Sequence[Buffer], rows: Columns, threads: int
     ) -> tuple[Sequence[Array], Columns, _kernel.Failures]:
-        """The views of all rows in one array, the only buffer; rows over it (MISSING stays MISSING), and failures."""
+        """The views of all rows are one array, the only buffer."""
         heap, count = self.heap, prod(self.shape)
         assert heap is not None, "a read has one"
         views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
@@ -59,7 +58,6 @@ class ElementStage(Record):
         return [views], decoded, failures
 
     def encode(self, buffers: Sequence[Buffer], rows: Columns, threads: int) -> Encoded:
-        """Encodes chunks of views, each where its row gives it in `buffers`; length -1 stays."""
         assert self.heap is not None, "a write has one"
         lengths = np.empty(len(rows), np.int64)
         segments, table, failures = _kernel.encode_elements(

@@ -1,7 +1,5 @@
 """A chain of codecs that runs in Python, on one array at a time: for inner chunks with a Python codec, chains inside the configuration of a codec, and shard
-indexes that the kernel does not read.
-
-Results are checked against what the codecs declare. compilation.py makes these chains; python_stage.py runs one on many chunks."""
+indexes that the kernel does not read. Results are checked against what the codecs declare."""
 
 from __future__ import annotations
 
@@ -63,7 +61,6 @@ class PythonChain(Record):
         return not self.before and type(self.serializer) is Bytes and all(type(codec) is Crc32c for codec in self.after)
 
     def with_heap(self, heap: Heap) -> PythonChain:
-        """The same for one read or write of variable-length elements."""
         return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
 
     def encode(self, array: Array) -> bytes:

@@ -44,8 +44,7 @@ class PythonStage(Record):
     def decode(
         self, files: _kernel.Files | None, buffers: Sequence[object], rows: Columns, threads: int
     ) -> tuple[list[Array], Columns, _kernel.Failures]:
-        """Each row decoded to an array in memory, in C order of the array's dimensions: the buffers, rows over them for the
-        inner_chunk's own program (MISSING stays MISSING), and the failures of the kernel and of codecs."""
+        """Each row is decoded to an array in C order of the array's dimensions."""
         lengths = np.empty(len(rows), np.int64)
         limits = np.full(len(rows), self.chain.nbytes, np.int64)
         segments, failures = _kernel.decode_bytes(self.native, files, buffers, rows, limits, lengths, threads)  # type: ignore[arg-type]
@@ -65,11 +64,9 @@ class PythonStage(Record):
         )
 
     def with_heap(self, heap: Heap) -> PythonStage:
-        """The same for one read or write of variable-length elements."""
         return self._replace(chain=self.chain.with_heap(heap))
 
     def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
-        """Encodes the raw chunks that the inner chunk's own program gathered, each where its row gives it in `segments`; length -1 stays."""
         stored = np.flatnonzero(rows[:, 2] >= 0)
         views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[stored].tolist()]
         encoded, refused = _run(self._encode_one, views, threads)

@@ -1,4 +1,3 @@
-"""The sharding codec.
+"""Shards: their bytes (shard.py), the order of inner chunks, and whole shards in memory.
 
-Contains: its configuration, the order of inner chunks, chains with nested shards, decoding and encoding of whole shards. Does not contain: reading parts of
-shards, which the array engine plans (array/io/); the table of shard indexes, which is in the kernel."""
+Reading parts of shards is planned in array/io/; the table of shard indexes is in the kernel."""

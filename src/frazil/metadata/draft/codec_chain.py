@@ -1,5 +1,5 @@
-"""The codec chain of the draft, in both dialects: converts the members of a document to a chain of the final Zarr v3, and back (Zarr v3 draft of December 2022,
-Chunk encoding). Pure. Single codecs are in codec_entries.py; sharding is not here.
+"""The codec chain of the draft, in both dialects: the members of a document <-> a chain of the final Zarr v3 (draft of December 2022, Chunk encoding). Single
+codecs are in codec_entries.py, sharding in transformers.py.
 
 The draft converts between arrays and bytes implicitly. The final chain has a codec for each conversion: `bytes` or `frazil.on_bytes`."""
 
@@ -58,9 +58,6 @@ class _Elements(Record):
 
     itemsize: int
     order: str
-
-
-# --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
 def parse_chain(
@@ -141,8 +138,7 @@ def is_filters(value: Json) -> TypeGuard[list[Json]]:
 
 
 def attributes_with(attributes: Mapping[str, Json], filters: list[Json] | None) -> dict[str, Json]:
-    """The attributes of a document of the older dialect: those of the user and the filters. MetadataError if a user's attribute would be read as
-    the filters."""
+    """The attributes of a document of the older dialect. MetadataError if one of the user's would be read as the filters."""
     own = attributes.get("filters")
     if is_filters(own) or (filters is not None and "filters" in attributes):
         raise MetadataError(
@@ -154,8 +150,7 @@ def attributes_with(attributes: Mapping[str, Json], filters: list[Json] | None) 
 
 
 class _Builder:
-    """Builds a chain, with each conversion between array and bytes where it is needed (Zarr v3 draft, Conversion between
-    multi-dimensional array and byte string representations)."""
+    """Builds a chain, with each conversion between array and bytes where it is needed (draft of 2022, Conversion between ... representations)."""
 
     __slots__ = ("big", "bytes_by", "changed", "elements", "made", "old")
 
@@ -275,19 +270,15 @@ def _elements(dtype: Json, path: str) -> _Elements | None:
     return _Elements(parsed.itemsize, parsed.str[0])
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------------------
-
-
 def emit_chain(
     codecs: Sequence[Extension], *, ndim: int, itemsize: int, old: bool, endian_codec: bool = True
 ) -> EmittedChain:
-    """The members of a document of the draft for a chain in final terms without sharding. parse_chain returns the same chain, except for the
-    typesize of blosc, for which the draft has no member (frames contain it).
+    """Undoes parse_chain, except for the typesize of blosc, for which the draft has no member (frames contain it).
 
     itemsize      bytes of an element
     old           the older dialect, in the form of zarr-python 2.18
     endian_codec  False where the name of the data type contains the byte order in December 2022 too (datetimes, strings): then `big` has it
-    Raises MetadataError, with the reason, for chains that the dialect cannot express."""
+    Raises MetadataError for chains that the dialect cannot express."""
     layout, other_codecs = _layout(codecs, ndim)
     at = next((n for n, codec in enumerate(other_codecs) if codec.name in {"bytes", "endian"}), None)
     for n, codec in enumerate(other_codecs):
@@ -373,8 +364,7 @@ def _emit_old(
 def _ordered(
     before: Sequence[Extension], order: Literal["<", ">"], itemsize: int, codecs: Sequence[Extension]
 ) -> tuple[Sequence[Extension], bool]:
-    """Array filters whose byte orders fit each other and the stored `order` of the elements; and whether the input of the first one is big-endian.
-    Raises MetadataError if their sizes do not fit."""
+    """Filters whose byte orders fit each other and the stored `order`; and whether the first one's input is big-endian. MetadataError if sizes do not fit."""
     first, current = None, "|"
     fits = True
     for codec in before:

@@ -1,5 +1,5 @@
-"""Single codecs in the draft's documents: entries of `codecs` (December 2022), `compressor` and filters (the older dialect, in the form of
-numcodecs), each converted to an extension of the final Zarr v3 and back. codec_chain.py makes chains of them; the codecs themselves are in codecs/."""
+"""Single codecs in the draft's documents, converted to extensions of the final Zarr v3 and back: entries of `codecs` (December 2022), `compressor` and filters
+(the older dialect, in the form of numcodecs). codec_chain.py makes chains of them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,10 @@ class Step(Record):
     path: str
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------------------
-
-
 def parse_entry(
     value: Json, path: str, *, itemsize: int, old: bool, strict: bool = True, kinds: KnownExtensions
 ) -> Step:
-    """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused. The codec, not the core, defines the members of a
-    configuration, so unknown ones there are refused unless `old`."""
+    """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused, those of a configuration always unless `old`."""
     members = Members(check_object(value, path), path)
     uri = members.string("type")
     configuration = members.object("configuration", {})
@@ -177,9 +173,6 @@ def _blosc(configuration: dict[str, Json], path: str, itemsize: int, *, strict: 
     if shuffle < 0:
         shuffle = 2 if itemsize == 1 else 1
     return Extension("blosc", {**settings, "shuffle": _SHUFFLES[shuffle], "typesize": itemsize, "blocksize": blocksize})
-
-
-# --- writing -----------------------------------------------------------------------------------------------------------------------
 
 
 def emit_entry(extension: Extension, path: str) -> dict[str, Json]:

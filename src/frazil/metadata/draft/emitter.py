@@ -67,10 +67,8 @@ def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
 
 
 def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> dict[str, Json]:
-    """The document that was read, with the shape and attributes of `metadata`. All other members stay as they were.
-
-    Missing members for which the reader has a default are written, as the draft requires of every document: a fixed value in place of a null or absent fill
-    value, the separator of a regular grid, and an empty list of extensions. Raises MetadataError for chunks of length 0 in an array with elements."""
+    """The document that was read, with the shape and attributes of `metadata`, and members that the draft requires: a fixed value in place of a null or absent
+    fill value, the separator of a regular grid, an empty list of extensions. Raises MetadataError for chunks of length 0 in an array with elements."""
     document = json_object(read, None)
     attributes = json_object(metadata.attributes, "attributes")
     before = document.get("attributes")

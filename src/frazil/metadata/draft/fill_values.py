@@ -140,9 +140,6 @@ def _native(data: bytes, data_type: DataType, big: bool) -> bytes:
     return data if big == (sys.byteorder == "big") else swap_items(data, data_type.swaps)
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------------------
-
-
 def emit_fill(fill: FillValue, data_type: DataType, *, old: bool, big: bool = False) -> Json:
     """The fill value for a document; parse_fill returns the same bits.
 

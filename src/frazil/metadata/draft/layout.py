@@ -1,10 +1,10 @@
 """The keys of a hierarchy of the 2022 draft (draft of 2022, Storage keys): documents below `meta/`, chunks below `data/`, in the older dialect
-below `meta/root` and `data/root`. Documents are in parser.py, the entry point in entry_point.py."""
+below `meta/root` and `data/root`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import ClassVar
 
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.draft.entry_point import Entry, JsonEncoding, new_entry
@@ -24,8 +24,8 @@ class DraftLayout(Layout):
     root: str
     entry_point: Entry
     bare: bool
-    implicit_groups: Final = True
-    at_once: Final = True
+    implicit_groups: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def __init__(self, root: str, entry_point: Entry, bare: bool = False) -> None:
         self.root, self.entry_point, self.bare = root, entry_point, bare
@@ -57,8 +57,6 @@ class DraftLayout(Layout):
     def check_name(self, name: str) -> str:
         return check_lenient_name(name) if self.entry_point.old else check_draft_name(name)
 
-    # --- keys ----------------------------------------------------------------------------------------------------------------------
-
     def document_keys(self, path: str) -> tuple[str, ...]:
         return self._key(path, "array"), self._key(path, "group")
 
@@ -77,15 +75,10 @@ class DraftLayout(Layout):
     def data_prefix(self, path: str) -> str:
         return self._prefix("data", path)
 
-    def prefixes(self, path: str) -> tuple[str, ...]:
-        return self._prefix("meta", path), self._prefix("data", path)
-
     def _prefix(self, top: str, path: str) -> str:
         with_root = self.entry_point.old and not (self.bare and top == "data")
         base = f"{self.root}{top}/root/" if with_root else f"{self.root}{top}/"
         return f"{base}{path}/" if path else base
-
-    # --- listings ------------------------------------------------------------------------------------------------------------------
 
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
         base = len(self.documents_prefix(""))
@@ -126,8 +119,6 @@ class DraftLayout(Layout):
         except InvalidInputError:
             return False
         return True
-
-    # --- documents -----------------------------------------------------------------------------------------------------------------
 
     def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         point = self.entry_point

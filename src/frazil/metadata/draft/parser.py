@@ -1,7 +1,6 @@
 """Documents of arrays and groups in the 2022 draft, in both dialects (draft of 2022, Array metadata and Group metadata).
 
-They become the same values as final documents: the sharding storage transformer becomes the sharding codec, the memory layout a transposition, and an implicit
-conversion a `bytes` codec. Types, fill values and codecs have files of their own.
+They become the same values as final documents: the sharding storage transformer becomes the sharding codec, the memory layout a transposition.
 Unknown members are refused in version 3.0 of the dialect of December 2022, and ignored in its later minor versions; the older dialect is read in the forms that
 programs wrote."""
 
@@ -65,8 +64,7 @@ def parse_document(
 ) -> Metadata:
     """The metadata of a node. Raises MetadataError, UnknownExtensionError, with the member in `path`.
 
-    old, prototype, strict  as in _Dialect; strict is `not old` by default. Configurations have members of their own specifications, not of the
-    core, so these are always checked strictly"""
+    old, prototype, strict  as in _Dialect; strict is `not old` by default. Configurations are always checked strictly: their members are not the core's"""
     members = Members(check_object(value, None), None)
     _check_kind(members, array)
     dialect = _Dialect(old, prototype, not old if strict is None else strict)
@@ -74,8 +72,7 @@ def parse_document(
 
 
 def _check_kind(members: Members, array: bool) -> None:
-    """Refuses the document of an array under the key of a group, and the reverse. Without this check the error would name missing or unknown
-    members, and not the cause."""
+    """Refuses the document of an array under the key of a group, and the reverse: otherwise the error would name members, not the cause."""
     if array and "attributes" in members.values and _OF_ARRAYS.isdisjoint(members.values):
         raise MetadataError(
             "the document of an array is that of a group: it has attributes, and nothing that an array must have",

@@ -1,6 +1,6 @@
 """The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), converted to the equivalent sharding codec, and back.
 
-The transformer as a store over a store is in stores/transformer/. The format of a shard is in codecs/sharding/shard.py."""
+The transformer as a store over a store is in stores/transformer/."""
 
 from __future__ import annotations
 

@@ -76,9 +76,6 @@ class _Ordered(Record):
     order: Order
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------------------
-
-
 def parse_type(
     value: Json, *, old: bool, strict: bool = True, extensions: MetadataExtensions, path: str = "data_type"
 ) -> DraftType:
@@ -331,13 +328,8 @@ def _extension_of(uri: str) -> str | None:
     return name if is_defined and name in _RULES else None
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------------------
-
-
 def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
-    """The member `data_type` for items of this byte order; parse_type reads it back.
-
-    In December 2022 a type of the core has no byte order, because the `endian` codec specifies it, and `big` is ignored. The older
+    """Undoes parse_type. In December 2022 a type of the core has no byte order, because the `endian` codec specifies it, and `big` is ignored. The older
     dialect has it in the form of zarr-python 2.18. Raises MetadataError for types that the dialect cannot express."""
     order: Literal["<", ">"] = ">" if big else "<"
     core = _is_core(data_type)

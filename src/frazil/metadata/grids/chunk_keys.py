@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 import numpy as np
 
+from frazil.base.arrays import Columns, Flags, Octets
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import member
 from frazil.metadata.members import INT64_MAX, Members, refusal
@@ -29,7 +30,7 @@ class ChunkKeyEncoding(Protocol):
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
         """The key of one chunk, after `prefix`."""
 
-    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+    def encode_all(self, coordinates: Columns, prefix: str = "") -> list[str]:
         """The keys of the chunks at int64[n, d], each after `prefix`."""
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
@@ -83,7 +84,7 @@ class SeparatedKeys(Value):
             return prefix + self.alone
         return prefix + self.lead + self.separator.join(map(str, coordinates))
 
-    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+    def encode_all(self, coordinates: Columns, prefix: str = "") -> list[str]:
         count, ndim = coordinates.shape
         if not count:
             return []
@@ -109,7 +110,7 @@ class SeparatedKeys(Value):
         coordinates = tuple(map(int, parts))
         return coordinates if max(coordinates) <= INT64_MAX else None
 
-    def decode_all(self, keys: Sequence[str], ndim: int, skip: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def decode_all(self, keys: Sequence[str], ndim: int, skip: int) -> tuple[Columns, Columns]:
         """For keys with a prefix of `skip` characters: the rows of those that `decode` finds coordinates for, int64[m], and these coordinates, int64[m, d]."""
         data = np.frombuffer(("\0".join(keys) + "\0").encode("ascii", "replace"), np.uint8)
         ends = np.flatnonzero(data == 0)
@@ -134,13 +135,13 @@ class SeparatedKeys(Value):
         return rows[whole], values[whole].astype(np.int64)
 
 
-def _counts(marks: NDArray[np.bool_], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+def _counts(marks: Flags, starts: Columns, ends: Columns) -> Columns:
     """How many marks there are in each range."""
     before = np.append(0, np.cumsum(marks))
     return np.asarray(before[ends] - before[starts], np.int64)
 
 
-def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _numbers(data: Octets, first: Columns, length: Columns) -> NDArray[np.uint64]:
     """The numbers that digits form, of 19 digits at most."""
     values = np.zeros(first.shape, np.uint64)
     for position in range(min(int(length.max(initial=0)), 19)):
@@ -150,9 +151,7 @@ def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[
     return values
 
 
-def decode_each(
-    encoding: _Decoding, keys: Sequence[str], ndim: int, skip: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def decode_each(encoding: _Decoding, keys: Sequence[str], ndim: int, skip: int) -> tuple[Columns, Columns]:
     """SeparatedKeys.decode_all for any encoding: key by key."""
     found = [(row, at) for row, key in enumerate(keys) if (at := encoding.decode(key[skip:], ndim)) is not None]
     rows, coordinates = [row for row, _ in found], [at for _, at in found]
@@ -208,7 +207,7 @@ class SuffixedKeys(Value):
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
         return self.keys.encode_one(coordinates, prefix) + self.suffix
 
-    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+    def encode_all(self, coordinates: Columns, prefix: str = "") -> list[str]:
         return [key + self.suffix for key in self.keys.encode_all(coordinates, prefix)]
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:

@@ -1,6 +1,6 @@
 """Data types: their names, NumPy dtypes, byte order and fill values (Zarr v3.1 core, Data types).
 
-Conversions that several modules need are in fill_values.py. Elements are encoded in codecs/."""
+Conversions that several modules need are in fill_values.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 
-from frazil.base.arrays import Values
+from frazil.base.arrays import Dtype, Values
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, ExtensionFamily, no_configuration
@@ -39,9 +39,9 @@ Swaps = tuple[tuple[int, int, int], ...]
 LARGEST_ITEM: Final = 2**26
 RAW_BYTES: Final = "raw_bytes"
 # Elements of variable length in the engine: views into a heap (heap.py)
-TEXT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of text", "V16")])
-BYTES_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of bytes", "V16")])
-OBJECT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of an object", "V16")])
+TEXT_VIEW: Final[Dtype] = np.dtype([("view of text", "V16")])
+BYTES_VIEW: Final[Dtype] = np.dtype([("view of bytes", "V16")])
+OBJECT_VIEW: Final[Dtype] = np.dtype([("view of an object", "V16")])
 
 
 class DataType(Value, ABC):
@@ -54,10 +54,10 @@ class DataType(Value, ABC):
 
     __slots__ = ("dtype", "name", "swaps")
     name: str
-    dtype: np.dtype[np.generic]
+    dtype: Dtype
     swaps: Swaps
 
-    def __init__(self, name: str, dtype: np.dtype[np.generic], swaps: Swaps = ()) -> None:
+    def __init__(self, name: str, dtype: Dtype, swaps: Swaps = ()) -> None:
         if dtype.itemsize > LARGEST_ITEM:  # of a dtype from a user; the readers of documents name the member
             raise MetadataError(
                 f"an element of {name} has {dtype.itemsize} bytes; at most {LARGEST_ITEM} are possible",
@@ -72,7 +72,7 @@ class DataType(Value, ABC):
         return self.dtype.itemsize
 
     @property
-    def element(self) -> np.dtype[np.generic]:
+    def element(self) -> Dtype:
         """The dtype of elements in the engine. If it is not `dtype`, elements_of and values_of convert."""
         return self.dtype
 
@@ -225,7 +225,7 @@ class ComplexType(DataType):
     __slots__ = ("part",)
     part: DataType
 
-    def __init__(self, name: str, dtype: np.dtype[np.generic], part: DataType) -> None:
+    def __init__(self, name: str, dtype: Dtype, part: DataType) -> None:
         super().__init__(name, dtype, tuple((offset, width, 2) for offset, width, _ in part.swaps))
         self.part = part
 
@@ -289,7 +289,7 @@ class RawType(DataType):
 
 
 def _core(kind: type[DataType], name: str) -> DataType:
-    dtype: np.dtype[np.generic] = np.dtype(name)
+    dtype: Dtype = np.dtype(name)
     return kind(name, dtype, ((0, dtype.itemsize, 1),) if dtype.itemsize > 1 else ())
 
 
@@ -310,7 +310,7 @@ _CORE: Final[dict[str, DataType]] = {data_type.name: data_type for data_type in 
 class DataTypeFamily(ExtensionFamily[DataType], Protocol):
     """A reader for data types of one name or of a pattern of names."""
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         """The data type for a native NumPy dtype; None if it does not belong to this family."""
 
 
@@ -332,7 +332,7 @@ class CoreDataTypes(NamedDataTypes):
         no_configuration(extension, path)
         return _CORE[extension.name]
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         # types that other packages register with NumPy (bfloat16 ...) have numbers from 256 on, also if they use a name of NumPy's
         return _CORE.get(dtype.name) if dtype.num < 256 else None
 
@@ -363,7 +363,7 @@ class RawDataTypes(Value):
             )
         return raw_type(bits // 8)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         opaque = dtype.type is np.void and dtype.fields is None and dtype.subdtype is None
         return raw_type(dtype.itemsize) if opaque and dtype.itemsize else None
 
@@ -373,7 +373,7 @@ def raw_type(size: int) -> RawType:
     return RawType(f"r{8 * size}", np.dtype((np.void, size)))
 
 
-def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
+def native_dtype(dtype: DTypeLike) -> Dtype:
     """The NumPy dtype of any notation, in native byte order; InvalidInputError if it is not one."""
     if dtype is None:
         raise InvalidInputError(
@@ -390,8 +390,8 @@ def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 
 
 def scalar_from_user(
-    value: np.generic | np.ndarray[tuple[int, ...], np.dtype[np.generic]], path: str
-) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    value: np.generic | np.ndarray[tuple[int, ...], Dtype], path: str
+) -> np.ndarray[tuple[int, ...], Dtype]:
     """A scalar of NumPy, or an array of no dimensions, in native byte order."""
     if value.shape != ():
         raise MetadataError(f"{path} must be one element, found an array of shape {value.shape}", path=path)
@@ -399,11 +399,11 @@ def scalar_from_user(
     return array.astype(_native(array.dtype), copy=False)
 
 
-def _native(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def _native(dtype: Dtype) -> Dtype:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-def unknown_dtype(dtype: np.dtype[np.generic], names: tuple[str, ...]) -> UnknownExtensionError:
+def unknown_dtype(dtype: Dtype, names: tuple[str, ...]) -> UnknownExtensionError:
     """The error for a NumPy dtype that no registered data type has."""
     if dtype.subdtype is not None:
         hint = "make its dimensions dimensions of the array"

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.base.arrays import Values
+from frazil.base.arrays import Dtype, Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
@@ -20,7 +20,7 @@ from frazil.metadata.types.fill_values import FillValue, emit_integer, parse_int
 UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _MICROSECONDS: Final = ("\u03bcs", "\u00b5s")  # the Greek letter, and the micro sign
 _KINDS: Final = {"numpy.datetime64": "M", "numpy.timedelta64": "m"}
-_INT64: Final[np.dtype[np.generic]] = np.dtype("int64")
+_INT64: Final[Dtype] = np.dtype("int64")
 _NAT: Final = -(2**63)
 _LAST: Final = 2**63 - 1
 _DAY: Final = 86_400 * 10**18
@@ -53,7 +53,7 @@ class DatetimeType(DataType):
         self.unit, self.scale_factor = unit, scale_factor
 
     @property
-    def integer(self) -> np.dtype[np.generic]:
+    def integer(self) -> Dtype:
         """The dtype of the integer count of units."""
         return _INT64
 
@@ -130,14 +130,14 @@ class DatetimeTypes(NamedDataTypes):
             raise refusal(members.at("scale_factor"), 'the number 1 for the unit "generic"', factor)
         return DatetimeType(extension.name, "us" if unit in _MICROSECONDS else unit, factor)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DatetimeType | None:
+    def from_numpy(self, dtype: Dtype) -> DatetimeType | None:
         if dtype.kind not in "mM":
             return None
         unit, factor = np.datetime_data(dtype)  # type: ignore[arg-type]
         return DatetimeType("numpy.datetime64" if dtype.kind == "M" else "numpy.timedelta64", unit, factor)
 
 
-def in_unit(values: Values, dtype: np.dtype[np.generic], path: str, hint: str | None = None) -> Values:
+def in_unit(values: Values, dtype: Dtype, path: str, hint: str | None = None) -> Values:
     """Datetimes or timedeltas of any shape as a dtype of the same kind; times between two units are rounded down.
 
     path, hint: of the error. Raises InvalidInputError for times that the unit cannot count in 64 bits: NumPy before 2.5 returns other times."""
@@ -158,7 +158,7 @@ def in_unit(values: Values, dtype: np.dtype[np.generic], path: str, hint: str | 
         ) from None
 
 
-def _limits(source: np.dtype[np.generic], dtype: np.dtype[np.generic]) -> tuple[int, int]:
+def _limits(source: Dtype, dtype: Dtype) -> tuple[int, int]:
     """The least and the largest number of the source's units that the dtype can count."""
     (unit, count), (to, to_count) = np.datetime_data(source), np.datetime_data(dtype)  # type: ignore[arg-type]
     if "generic" in (unit, to):

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.metadata.json_text import ExactFloat, Json, NegativeZero
 from frazil.metadata.members import refusal
 from frazil.metadata.value import Value
@@ -31,9 +32,9 @@ class FillValue(Value):
 
     __slots__ = ("data", "dtype")
     data: bytes
-    dtype: np.dtype[np.generic]
+    dtype: Dtype
 
-    def __init__(self, data: bytes, dtype: np.dtype[np.generic]) -> None:
+    def __init__(self, data: bytes, dtype: Dtype) -> None:
         if len(data) != dtype.itemsize:
             raise refusal("fill_value", f"{dtype.itemsize} bytes for {dtype}", len(data))
         self.data, self.dtype = data, dtype
@@ -45,10 +46,7 @@ class FillValue(Value):
         return scalar
 
 
-# --- integers ----------------------------------------------------------------------------------------------------------------------
-
-
-def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str, bits: int | None = None) -> bytes:
+def parse_integer(value: Json, dtype: Dtype, path: str, bits: int | None = None) -> bytes:
     """A JSON number without fraction or exponent, in range. bits: those of the type that are used; None: all."""
     signed, bits = dtype.name.startswith("int"), bits or 8 * dtype.itemsize
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -57,11 +55,8 @@ def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str, bits: int
     return int(value).to_bytes(dtype.itemsize, _ORDER, signed=signed)
 
 
-def emit_integer(data: bytes, dtype: np.dtype[np.generic]) -> Json:
+def emit_integer(data: bytes, dtype: Dtype) -> Json:
     return int.from_bytes(data, _ORDER, signed=dtype.kind == "i")
-
-
-# --- floating point ----------------------------------------------------------------------------------------------------------------
 
 
 def parse_float(value: Json, size: int, path: str) -> bytes:
@@ -185,9 +180,6 @@ def to_base64(data: bytes) -> str:
     from base64 import b64encode
 
     return b64encode(data).decode()
-
-
-# --- values from users -------------------------------------------------------------------------------------------------------------
 
 
 def float_from_user(value: object, size: int, path: str) -> bytes:

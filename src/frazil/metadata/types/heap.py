@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import Columns, Values, offsets_of
 from frazil.errors import ChunkDecodeError
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _VIEW: Final = np.dtype([("offset", "u8"), ("length", "u4"), ("buffer", "u4")])
 _LEAST_COMPACTED: Final = 2**26  # bytes of buffers below which compaction saves too little
 
 
-def field_of(array: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+def field_of(array: Values, name: str) -> Values:
     """One field of a struct array, as a view."""
-    part: NDArray[np.generic] = array[name]  # type: ignore[call-overload] # NumPy's stubs do not support fields of a generic array
+    part: Values = array[name]  # type: ignore[call-overload] # NumPy's stubs do not support fields of a generic array
     return part
 
 
@@ -44,7 +44,7 @@ class Heap:
 
     __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers", "threads")
 
-    def __init__(self, fill: bytes, target: NDArray[np.generic] | None = None, threads: int = 1) -> None:
+    def __init__(self, fill: bytes, target: Values | None = None, threads: int = 1) -> None:
         self.buffers: list[Buffer] = [fill]
         self.threads = threads
         self._lock, self._target, self._nbytes, self._limit = allocate_lock(), target, 0, _LEAST_COMPACTED
@@ -101,24 +101,24 @@ class Heap:
         del self.buffers[mark:]
 
 
-def elements_of_views(views: NDArray[np.generic], heap: Heap) -> list[bytes]:
+def elements_of_views(views: Values, heap: Heap) -> list[bytes]:
     """The bytes of each element, in C order."""
     raw = np.ascontiguousarray(views).reshape(-1).view(_VIEW)
     return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, because `text` is False
 
 
-def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> NDArray[np.generic]:
+def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> Values:
     """Views of elements, one after the other, as in views_of."""
     return views_of(*columns_of(elements), heap, text=text)
 
 
-def columns_of(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
+def columns_of(elements: Sequence[bytes]) -> tuple[Columns, bytes]:
     """int64[n + 1] offsets of elements, and their bytes one after the other."""
     offsets = offsets_of(np.array([len(element) for element in elements], np.int64))
     return offsets, b"".join(elements)
 
 
-def views_of(offsets: NDArray[np.int64], data: bytes, heap: Heap, *, text: bool) -> NDArray[np.generic]:
+def views_of(offsets: Columns, data: bytes, heap: Heap, *, text: bool) -> Values:
     """Views of the elements data[offsets[i]:offsets[i + 1]], which are added to the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements
     of 4 GiB.
 

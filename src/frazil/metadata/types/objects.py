@@ -1,7 +1,7 @@
 """The data types of object arrays of Zarr v2 that Zarr v3 does not have: JSON objects that may contain bytes, and arrays of numbers of any length.
 
 Documents do not name them: metadata/v2/objects.py determines the type from the codec of objects. In the engine an element is a view (heap.py) of its bytes: the
-text from `to_bytes`, or the numbers. Chunks of objects are encoded in codecs/array_to_bytes/objects.py."""
+text from `to_bytes`, or the numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from frazil.base.arrays import Values
+from frazil.base.arrays import Dtype, Values
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, as_json
@@ -92,7 +92,7 @@ class ObjectType(ZarrV2Type):
         super().__init__(OBJECT)
 
     @property
-    def element(self) -> np.dtype[np.generic]:
+    def element(self) -> Dtype:
         return OBJECT_VIEW
 
     @property
@@ -135,9 +135,9 @@ class RaggedType(ZarrV2Type):
     """Arrays of one dimension and any length. of: the dtype of their items. The fill value is the empty array."""
 
     __slots__ = ("of",)
-    of: np.dtype[np.generic]
+    of: Dtype
 
-    def __init__(self, of: np.dtype[np.generic]) -> None:
+    def __init__(self, of: Dtype) -> None:
         super().__init__(f"arrays of {of.name}")
         self.of = of
 

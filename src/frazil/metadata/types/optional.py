@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from frazil.base.arrays import Flags, Values
+from frazil.base.arrays import Dtype, Flags, Values
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, pick
 from frazil.metadata.json_text import Json, item
@@ -35,7 +35,7 @@ class OptionalType(DataType):
         super().__init__(OPTIONAL, _dtype(of), tuple((at + 1, width, count) for at, width, count in of.swaps))
 
     @property
-    def element(self) -> np.dtype[np.generic]:
+    def element(self) -> Dtype:
         return _pair(self.of.element) if self.variable else self.dtype
 
     @property
@@ -132,15 +132,15 @@ class OptionalType(DataType):
         return self.fill_from_user(value, path).data
 
 
-def _pair(value: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def _pair(value: Dtype) -> Dtype:
     return np.dtype([("valid", np.bool_), ("value", value)])
 
 
-def _dtype(of: DataType) -> np.dtype[np.generic]:
+def _dtype(of: DataType) -> Dtype:
     if not isinstance(of, VariableLengthType):
         return _pair(of.dtype)
     if of.text and PACKED:
-        return cast("np.dtype[np.generic]", np.dtypes.StringDType(na_object=None))
+        return cast("Dtype", np.dtypes.StringDType(na_object=None))
     return np.dtype(object)
 
 
@@ -167,6 +167,6 @@ class OptionalTypes(NamedDataTypes):
             )
         return OptionalType(of)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         """None: a NumPy dtype does not tell whether elements may be missing."""
         return None

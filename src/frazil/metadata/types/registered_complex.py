@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.metadata.extensions import Extension, no_configuration
 from frazil.metadata.types.core import ComplexType, CoreDataTypes, DataType, NamedDataTypes
 from frazil.metadata.types.small_numbers import FLOATS, SmallNumberTypes
@@ -35,6 +36,6 @@ class RegisteredComplexTypes(NamedDataTypes):
             return ComplexType(name, np.dtype(_NUMPY[name]), core.parse(part, path))
         return PairType(name, (core if core.matches(part.name) else SmallNumberTypes()).parse(part, path))
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         """None: NumPy's complex dtypes belong to the core's types, and a pair is a struct."""
         return None

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.base.late import imported
 from frazil.base.optional_package import load_package
 from frazil.errors import UnknownExtensionError
@@ -39,7 +40,7 @@ FLOATS: Final = (
 _REGISTERED_WITH_NUMPY: Final = 256  # numbers of other packages' dtypes begin here
 
 
-def _dtype_of(name: str, path: str) -> np.dtype[np.generic]:
+def _dtype_of(name: str, path: str) -> Dtype:
     """The NumPy dtype of a name. Raises UnknownExtensionError if ml_dtypes is not installed, or too old."""
     try:
         package = load_package("ml_dtypes", f"the data type {name} needs the package", "ml", UnknownExtensionError)
@@ -48,7 +49,7 @@ def _dtype_of(name: str, path: str) -> np.dtype[np.generic]:
         raise
     if not hasattr(package, name):
         raise UnknownExtensionError(f"the data type {name} needs a newer ml_dtypes", path=path)
-    dtype: np.dtype[np.generic] = np.dtype(getattr(package, name))
+    dtype: Dtype = np.dtype(getattr(package, name))
     return dtype
 
 
@@ -104,7 +105,7 @@ class SmallFloatType(DataType):
         return self.parse_bytes(int(value) if isinstance(value, bool) else value, path)
 
 
-def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
+def _rounded(number: float, dtype: Dtype) -> bytes | None:
     """The bits of a number, rounded half to even; None if the format has none near it. If it has no zero, 0 becomes its smallest number, as in tensorstore,
     whose documents have 0.0."""
     with np.errstate(all="ignore"):
@@ -136,12 +137,12 @@ class SmallNumberTypes(NamedDataTypes):
         no_configuration(extension, path)
         return _data_type(extension.name, _dtype_of(extension.name, path))
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         foreign = dtype.num >= _REGISTERED_WITH_NUMPY and dtype.name in self.names
         return _data_type(dtype.name, dtype) if foreign else None
 
 
-def _data_type(name: str, dtype: np.dtype[np.generic]) -> DataType:
+def _data_type(name: str, dtype: Dtype) -> DataType:
     if name in INTEGERS:
         return SmallIntegerType(name, dtype)
     return SmallFloatType(name, dtype, ((0, dtype.itemsize, 1),) if dtype.itemsize > 1 else ())

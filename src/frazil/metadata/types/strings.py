@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found
@@ -102,7 +103,7 @@ class StringTypes(NamedDataTypes):
             raise refusal(members.at("length_bytes"), "a multiple of 4", length)
         return TextType(length // 4)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         if dtype.kind not in "SU":
             return None
         if not dtype.itemsize:

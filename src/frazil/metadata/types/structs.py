@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.base.record import Record
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, names_of, parse_extension, pick
@@ -47,7 +48,7 @@ class Field(Record):
     foreign: bool = False
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> Dtype:
         """The dtype in NumPy's structured dtypes."""
         dtype = self.data_type.dtype.newbyteorder("S") if self.foreign else self.data_type.dtype
         return np.dtype((dtype, self.shape)) if self.shape else dtype
@@ -89,7 +90,7 @@ class StructType(DataType):
         offsets = np.cumsum([0, *(field.itemsize for field in self.fields)], dtype=object).tolist()
         if offsets[-1] > LARGEST_ITEM:
             raise refusal(path, f"at most {LARGEST_ITEM} bytes together", offsets[-1])
-        dtype: np.dtype[np.generic] = np.dtype(
+        dtype: Dtype = np.dtype(
             {
                 "names": names,
                 "formats": [field.dtype for field in named],
@@ -259,9 +260,7 @@ def _inexpressible(subject: str, hint: str) -> MetadataError:
     )
 
 
-def struct_from_numpy(
-    dtype: np.dtype[np.generic], from_numpy: Callable[[np.dtype[np.generic]], DataType]
-) -> StructType:
+def struct_from_numpy(dtype: Dtype, from_numpy: Callable[[Dtype], DataType]) -> StructType:
     """The struct of a native structured dtype. Raises MetadataError for titles, and for fields that overlap or are out of order."""
     fields: list[Field] = []
     end = 0
@@ -309,7 +308,7 @@ class StructTypes(NamedDataTypes):
             [self._field(entry, item(inner_path, at)) for at, entry in enumerate(entries)], extension.name, inner_path
         )
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> StructType | None:
+    def from_numpy(self, dtype: Dtype) -> StructType | None:
         if dtype.names is None:
             return None
         return struct_from_numpy(dtype, self._field_from_numpy)
@@ -331,7 +330,7 @@ class StructTypes(NamedDataTypes):
             name, pick((*self.families, self), extension, inner_path, "data type").parse(extension, inner_path)
         )
 
-    def _field_from_numpy(self, dtype: np.dtype[np.generic]) -> DataType:
+    def _field_from_numpy(self, dtype: Dtype) -> DataType:
         for family in (*self.families, self):
             if (data_type := family.from_numpy(dtype)) is not None:
                 return data_type

@@ -1,7 +1,7 @@
 """The data types of variable length: `string`, and `bytes`, which zarr-python names `variable_length_bytes`, and zarrs once named `binary`.
 
 In memory, text is NumPy's StringDType if NumPy has it (2.0 and later), else an object array of str; bytes are an object array of bytes. In the
-engine an element is a view into a heap (heap.py). Elements are encoded in codecs/."""
+engine an element is a view into a heap (heap.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol, cast
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Flags, Values
+from frazil.base.arrays import Dtype, Flags, Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, no_configuration
 from frazil.metadata.json_text import Json, found
@@ -21,11 +21,9 @@ from frazil.metadata.types.heap import Heap, fill_view
 from frazil.metadata.value import assign
 
 STRING: Final = "string"
-_OBJECTS: Final[np.dtype[np.generic]] = np.dtype(object)
-STRINGS: Final[np.dtype[np.generic]] = (
-    cast("np.dtype[np.generic]", np.dtypes.StringDType())
-    if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType")
-    else _OBJECTS
+_OBJECTS: Final[Dtype] = np.dtype(object)
+STRINGS: Final[Dtype] = (
+    cast("Dtype", np.dtypes.StringDType()) if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType") else _OBJECTS
 )
 PACKED: Final = STRINGS is not _OBJECTS  # whether text is in NumPy's packed strings
 
@@ -33,7 +31,7 @@ PACKED: Final = STRINGS is not _OBJECTS  # whether text is in NumPy's packed str
 class _OfVariableLength(Protocol):
     """A data type whose elements have no fixed size."""
 
-    dtype: np.dtype[np.generic]
+    dtype: Dtype
 
     def value_of(self, data: bytes) -> object:
         """The value, as users see it, of the bytes of a fill value."""
@@ -71,7 +69,7 @@ class VariableLengthType(DataType):
         return self.element.itemsize
 
     @property
-    def element(self) -> np.dtype[np.generic]:
+    def element(self) -> Dtype:
         return TEXT_VIEW if self.text else BYTES_VIEW
 
     @property
@@ -191,7 +189,7 @@ class VariableLengthTypes(NamedDataTypes):
         no_configuration(extension, path)
         return VariableLengthType(extension.name)
 
-    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+    def from_numpy(self, dtype: Dtype) -> DataType | None:
         return VariableLengthType(STRING) if dtype.kind == "T" else None
 
 

@@ -42,12 +42,10 @@ def emit_copies(copies: Mapping[str, Json], own: Json = None) -> dict[str, Json]
 
 
 def document_names() -> tuple[str, ...]:
-    """The names of the documents of a node."""
     return NAMES
 
 
 def copy_of(key: str, values: Mapping[str, bytes]) -> Json | None:
-    """The copy of the node with these documents by name; None if it has none. Raises MetadataError. key: that of the first name"""
     if ARRAY not in values and GROUP not in values:
         return None
     above = key.removesuffix(ARRAY)
@@ -59,7 +57,6 @@ def is_group(copy: Json) -> bool:
 
 
 def parse_copy(copy: Json, extensions: KnownExtensions, key: str) -> Metadata:
-    """The node of a copy. Raises MetadataError, UnknownExtensionError, with the key."""
     documents = check_object(copy, None)
     name = ARRAY if ARRAY in documents else GROUP
     attributes = check_object(documents.get(ATTRIBUTES, {}), "attributes")

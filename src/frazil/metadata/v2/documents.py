@@ -28,9 +28,6 @@ ATTRIBUTES: Final = ".zattrs"
 NAMES: Final = (ARRAY, GROUP, ATTRIBUTES)
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------------------
-
-
 def read_document(value: bytes, key: str) -> dict[str, Json]:
     """The JSON object of a document. NaN and Infinity without quotes in attributes, which programs write there, are read as numbers. Raises MetadataError with
     the key."""
@@ -133,9 +130,6 @@ def _split_dimensions(attributes: dict[str, Json], ndim: int) -> dict[str, Any]:
 def with_attributes(metadata: ArrayMetadata, attributes: Mapping[str, object]) -> ArrayMetadata:
     """The same array with these attributes, which have the names of its dimensions, instead of its own."""
     return metadata.with_members(**_split_dimensions(json_object(attributes, "attributes"), metadata.ndim))
-
-
-# --- writing -----------------------------------------------------------------------------------------------------------------------
 
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:

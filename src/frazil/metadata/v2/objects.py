@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import MetadataError, UnknownExtensionError
@@ -88,7 +89,7 @@ def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: st
     return ObjectArray(objects.ObjectType(), step, False)
 
 
-def _items(dtype: Json, path: str) -> np.dtype[np.generic]:
+def _items(dtype: Json, path: str) -> Dtype:
     """The dtype of the items of `vlen-array`."""
     try:
         items = np.dtype(dtype if isinstance(dtype, str) else "")

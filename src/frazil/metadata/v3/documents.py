@@ -1,4 +1,4 @@
-"""The final dialect: Zarr v3.1 core, `zarr.json` of an array or a group, and the keys of a node. The 2022 draft and v2 have files of their own.
+"""The final dialect: Zarr v3.1 core, `zarr.json` of an array or a group, and the keys of a node.
 
 Strict: values that the specification does not allow are refused. The error names the member, the value and the allowed values."""
 
@@ -26,9 +26,6 @@ def document_key(path: str) -> str:
 def data_prefix(path: str) -> str:
     """The prefix of the chunks of the array at a normalised path: "" for the root."""
     return f"{path}/" if path else ""
-
-
-# --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
 def read_document(value: bytes, key: str) -> Json:
@@ -62,12 +59,11 @@ def parse_node(
     key: str | None = None,
     text: bytes | None = None,
 ) -> ArrayMetadata | GroupMetadata:
-    """The metadata of an array or a group, by its `node_type`. The nodes of some documents are cached.
+    """The metadata of an array or a group. The nodes of some documents are cached.
 
-    document    UTF-8 JSON text, or the value read from it
-    extensions  the data types, chunk grids and chunk key encodings that it may name
-    key         of the document, for messages
-    text        the text that a value was read from; nothing else uses the value then, which may be changed
+    document  UTF-8 JSON text, or the value read from it
+    key       of the document, for messages
+    text      the text that a value was read from; nothing else uses the value then, which may be changed
     Raises MetadataError, with the member in `path`, for an invalid document; UnknownExtensionError for an extension that is not registered."""
     if isinstance(document, bytes):
         text = document
@@ -181,11 +177,8 @@ def _read_unknown(members: Members) -> dict[str, Json]:
     return unknown
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------------------
-
-
 def emit_node(metadata: ArrayMetadata | GroupMetadata) -> bytes:
-    """The document of a node as UTF-8 JSON text; parsing it gives an equal value."""
+    """The document of a node as UTF-8 JSON text."""
     return dump_json(_document(metadata))
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Dtype
 from frazil.metadata.json_text import Json
 
 FILL_ATTRIBUTE: Final = "_FillValue"
@@ -29,7 +30,7 @@ def encode_fill(value: np.generic | complex, kind: str) -> Json:
     return bool(value) if kind == "b" else int(value)  # type: ignore[arg-type] # likewise
 
 
-def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
+def decode_fill(value: Json, dtype: Dtype) -> np.generic | None:
     """The element of the attribute. Plain numbers and the words NaN and Infinity are accepted too, as other programs write them. None for a value that is not
     an element of the dtype."""
     if dtype.kind not in MASKED_KINDS:
