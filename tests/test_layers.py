@@ -131,7 +131,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
                 "reshape",
                 "scale_offset",
                 "transpose",
-                "zarrs_delta",
             )
         ),
         *(

@@ -29,8 +29,8 @@ from frazil.codecs import (
     Zlib,
     Zstd,
 )
+from frazil.codecs.array_to_array.filters import ZarrsDelta
 from frazil.codecs.array_to_array.morton import Morton
-from frazil.codecs.array_to_array.zarrs_delta import ZarrsDelta
 from frazil.codecs.codec import Array, ChunkSpec
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension

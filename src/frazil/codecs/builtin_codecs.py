@@ -33,7 +33,7 @@ LATE: Final[dict[str, LateCodec]] = {
     "reshape": LateCodec("frazil.codecs.array_to_array.reshape", "Reshape"),
     "zarrs.squeeze": LateCodec("frazil.codecs.array_to_array.reshape", "Squeeze"),
     "zarrs.morton": LateCodec("frazil.codecs.array_to_array.morton", "Morton"),
-    "zarrs.delta": LateCodec("frazil.codecs.array_to_array.zarrs_delta", "ZarrsDelta"),
+    "zarrs.delta": LateCodec("frazil.codecs.array_to_array.filters", "ZarrsDelta"),
     "bitround": LateCodec("frazil.codecs.array_to_array.bitround", "BitRound"),
     "scale_offset": LateCodec("frazil.codecs.array_to_array.scale_offset", "ScaleOffset"),
     "cast_value": LateCodec("frazil.codecs.array_to_array.cast_value", "CastValue"),

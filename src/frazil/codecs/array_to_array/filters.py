@@ -1,4 +1,4 @@
-"""Filters of numcodecs that view elements as another data type, under the names that zarr-python writes.
+"""Filters of numcodecs that view elements as another data type, under the names that zarr-python writes, and `zarrs.delta`.
 
 Types are given in NumPy's notation. Filters here work on values; the byte order of a type is that of the codec `bytes` behind them."""
 
@@ -7,13 +7,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from math import ceil, floor, isfinite, log2, log10
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Final, Self, cast
 
 import numpy as np
 
 from frazil.base.arrays import Dtype
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 from frazil.errors import InvalidInputError, MetadataError, shown
+
+_WITH_DELTA: Final = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"})  # for zarrs
 
 
 class Filter(ArrayToArray):
@@ -101,6 +103,23 @@ class Delta(Filter):
         elements = np.empty(stored.size, native(self.dtype))
         np.cumsum(stored, out=elements)
         return elements
+
+
+class ZarrsDelta(ArrayToArray):
+    """As Delta without a configuration, for elements of the array's own data type. Integers wrap around, floats are rounded."""
+
+    name: ClassVar[str] = "zarrs.delta"
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        if spec.dtype.str[1:] not in _WITH_DELTA:
+            raise MetadataError(f"the codec takes integers and floats, not {spec.dtype}", path=path)
+        return spec
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        return Delta(spec.dtype).encode(array, spec)
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        return Delta(spec.dtype).decode(array, spec)
 
 
 class FixedScaleOffset(Filter):

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from operator import mul
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.arrays import Columns
+from frazil.base.arrays import Columns, boxes_of
 from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, decode_chunks, encode_chunks
 from frazil.codecs.codec import Array, ChunkSpec, caused, decode_error, run_decode, run_encode
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
@@ -113,10 +114,6 @@ def _inner_chunks(shape: tuple[int, ...], inner_chunk: InnerChunk, level: Level)
 
 def _boxes(level: Level) -> list[tuple[tuple[slice, ...], int]]:
     """The box of each inner chunk of a shard, and its number in the index."""
-    return [
-        (
-            tuple(slice(at * extent, (at + 1) * extent) for at, extent in zip(position, level.inner, strict=True)),
-            sum(at * stride for at, stride in zip(position, level.strides, strict=True)),
-        )
-        for position in product(*map(range, level.counts))
-    ]
+    shape = [count * extent for count, extent in zip(level.counts, level.inner, strict=True)]
+    numbers = [sum(map(mul, position, level.strides)) for position in product(*map(range, level.counts))]
+    return list(zip(boxes_of(shape, level.inner), numbers, strict=True))

@@ -41,9 +41,8 @@ _RULES: Final = {  # the allowed `type` of each extension
     "string": '"S" and a length, or "<U" or ">U" and a length',
     "struct": "an array of [name, type]",
 }
-_EXTENSIONS: Final[
-    dict[type[DataType], str]
-] = {  # that of the draft which defines a type; none for the core and for users' types
+# the extension of the draft that defines a type; none for the other types of the core and for those of users
+_EXTENSIONS: Final[dict[type[DataType], str]] = {
     ComplexType: "complex",
     DatetimeType: "datetime",
     ByteStringType: "string",
