@@ -1,6 +1,4 @@
-"""The extension value, and the entries of one kind in a registry (Zarr v3.1 core, Extension definition and Extension naming).
-
-Extensions are implemented elsewhere: data types, grids and key encodings in this package, codecs in codecs/."""
+"""The extension value, and the entries of one kind in a registry (Zarr v3.1 core, Extension definition and Extension naming)."""
 
 from __future__ import annotations
 

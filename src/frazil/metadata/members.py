@@ -1,6 +1,4 @@
-"""Checks of the members of documents and configurations. Every error names the member, the value, and the allowed values.
-
-Codecs and other extensions use these for their configurations. The code that reads an extension lists its members."""
+"""Checks of the members of documents and configurations. Every error names the member, the value, and the allowed values."""
 
 from __future__ import annotations
 

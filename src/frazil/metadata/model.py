@@ -1,6 +1,4 @@
-"""The content of documents in any dialect: the metadata of an array and of a group, as frozen values.
-
-The file of each dialect defines how it writes them; codecs/ defines the meaning of codecs."""
+"""The content of documents in any dialect: the metadata of an array and of a group, as frozen values."""
 
 from __future__ import annotations
 

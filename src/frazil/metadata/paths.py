@@ -1,6 +1,4 @@
-"""Names and paths of nodes in a hierarchy (Zarr v3.1 core, Node names; those of the draft of 2022). A path is names joined by "/"; the root is "".
-
-The file of each dialect defines the keys of the documents and chunks of a node."""
+"""Names and paths of nodes in a hierarchy (Zarr v3.1 core, Node names; those of the draft of 2022). A path is names joined by "/"; the root is ""."""
 
 from __future__ import annotations
 

@@ -110,11 +110,9 @@ class MetadataExtensions(Value, excluded=("parsed",)):
         return self.replaced(chunk_key_encodings=(family, *self.chunk_key_encodings))
 
     def without_fallbacks(self) -> MetadataExtensions:
-        """With an error for data types that are not registered, even if their document names a fallback."""
         return self.replaced(fallbacks=False)
 
     def without_warnings(self) -> MetadataExtensions:
-        """The same without a FallbackWarning: for documents whose fallbacks were reported when they were opened."""
         return self.replaced(warns_of_fallbacks=False, parsed=self.parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:

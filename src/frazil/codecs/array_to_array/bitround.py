@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
@@ -17,10 +15,10 @@ class BitRound(ArrayToArray):
     """keepbits: bits that are kept: of the fraction of a floating-point number; of an integer from its highest bit that is set. The other bits
     are rounded to 0, ties to even; a NaN stays a NaN. Decoding returns the rounded values."""
 
-    name: ClassVar[str] = "bitround"
-    required: ClassVar[tuple[str, ...]] = ("keepbits",)
-    fewest: ClassVar[int] = 1
-    keeps_nan: ClassVar[bool] = True
+    name = "bitround"
+    required = ("keepbits",)
+    fewest = 1
+    keeps_nan = True
 
     def __init__(self, keepbits: int) -> None:
         self.keepbits = integer(keepbits, "keepbits", self.fewest, 64)
@@ -55,9 +53,9 @@ class BitRound(ArrayToArray):
 class NumcodecsBitRound(BitRound):
     """Byte for byte as in numcodecs: only for floating-point numbers, and some NaNs become other numbers."""
 
-    name: ClassVar[str] = "numcodecs.bitround"
-    fewest: ClassVar[int] = 0
-    keeps_nan: ClassVar[bool] = False
+    name = "numcodecs.bitround"
+    fewest = 0
+    keeps_nan = False
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         most = _FRACTIONS.get(spec.dtype.name)

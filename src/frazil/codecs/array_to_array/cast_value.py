@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isinf, isnan
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,10 +30,10 @@ class CastValue(ArrayToArray):
     outside is an error; scalar_map: under "encode" and "decode", lists of pairs [number, replacement], in the form of fill values; they come before all other
     rules."""
 
-    name: ClassVar[str] = "cast_value"
-    required: ClassVar[tuple[str, ...]] = ("data_type",)
-    optional: ClassVar[tuple[str, ...]] = ("rounding", "out_of_range", "scalar_map")
-    not_null: ClassVar[tuple[str, ...]] = ("out_of_range", "scalar_map")
+    name = "cast_value"
+    required = ("data_type",)
+    optional = ("rounding", "out_of_range", "scalar_map")
+    not_null = ("out_of_range", "scalar_map")
 
     def __init__(
         self,

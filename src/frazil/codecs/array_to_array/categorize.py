@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +18,9 @@ class Categorize(ArrayToArray):
 
     labels: text;  dtype: of elements, "|O" for text of any length, or for example "<U8";  astype: of numbers"""
 
-    name: ClassVar[str] = "numcodecs.categorize"
-    required: ClassVar[tuple[str, ...]] = ("labels", "dtype")
-    optional: ClassVar[tuple[str, ...]] = ("astype",)
+    name = "numcodecs.categorize"
+    required = ("labels", "dtype")
+    optional = ("astype",)
 
     def __init__(self, labels: Sequence[str], dtype: str, astype: object = "u1") -> None:
         if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from math import ceil, floor, isfinite, log2, log10
-from typing import ClassVar, Final, Self, cast
+from typing import Final, Self, cast
 
 import numpy as np
 
@@ -57,8 +57,8 @@ class Filter(ArrayToArray):
 class AsType(Filter):
     """decode_dtype: the type of decoded elements; encode_dtype: the type of stored elements. NumPy converts them."""
 
-    name: ClassVar[str] = "numcodecs.astype"
-    required: ClassVar[tuple[str, ...]] = ("encode_dtype", "decode_dtype")
+    name = "numcodecs.astype"
+    required = ("encode_dtype", "decode_dtype")
 
     def __init__(self, encode_dtype: object, decode_dtype: object) -> None:
         self.astype = self.encode_dtype = spelled(encode_dtype, "encode_dtype")
@@ -77,9 +77,9 @@ class Delta(Filter):
     """The first element, then the difference of each to the one before it, in C order. dtype: the type of elements; astype: the type of stored differences
     (None: dtype). An integer difference that it does not hold is an error."""
 
-    name: ClassVar[str] = "numcodecs.delta"
-    required: ClassVar[tuple[str, ...]] = ("dtype",)
-    optional: ClassVar[tuple[str, ...]] = ("astype",)
+    name = "numcodecs.delta"
+    required = ("dtype",)
+    optional = ("astype",)
 
     def __init__(self, dtype: object, astype: object = None) -> None:
         self.dtype = spelled(dtype, "dtype")
@@ -108,7 +108,7 @@ class Delta(Filter):
 class ZarrsDelta(ArrayToArray):
     """As Delta without a configuration, for elements of the array's own data type. Integers wrap around, floats are rounded."""
 
-    name: ClassVar[str] = "zarrs.delta"
+    name = "zarrs.delta"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype.str[1:] not in _WITH_DELTA:
@@ -126,9 +126,9 @@ class FixedScaleOffset(Filter):
     """Stores (x - offset) * scale, rounded to whole numbers. dtype: the type of elements (None: the data type of a new array); astype: the stored type (None:
     dtype), which must hold the numbers: integers wrap around."""
 
-    name: ClassVar[str] = "numcodecs.fixedscaleoffset"
-    required: ClassVar[tuple[str, ...]] = ("offset", "scale")
-    optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
+    name = "numcodecs.fixedscaleoffset"
+    required = ("offset", "scale")
+    optional = ("dtype", "astype")
 
     def __init__(self, offset: float, scale: float, dtype: object = None, astype: object = None) -> None:
         self.offset, self.scale = _number(offset, "offset"), _number(scale, "scale")
@@ -148,9 +148,9 @@ class Quantize(Filter):
     """Rounds to a power of 2 that keeps `digits` decimal digits behind the point. Decoding returns the rounded values.
     dtype: the type of elements (None: the data type of a new array); astype: the stored type (None: dtype)."""
 
-    name: ClassVar[str] = "numcodecs.quantize"
-    required: ClassVar[tuple[str, ...]] = ("digits",)
-    optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
+    name = "numcodecs.quantize"
+    required = ("digits",)
+    optional = ("dtype", "astype")
 
     def __init__(self, digits: int, dtype: object = None, astype: object = None) -> None:
         self.digits = integer(digits, "digits", -300, 300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _CACHED: Final = 2**20  # elements of the largest chunk whose order is kept
 class Morton(ArrayToArray):
     """The bits of coordinates are compared from the highest to the lowest, and among those of one weight in the order of the dimensions."""
 
-    name: ClassVar[str] = "zarrs.morton"
+    name = "zarrs.morton"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         return spec._replace(shape=(prod(spec.shape),))

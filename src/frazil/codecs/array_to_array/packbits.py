@@ -4,8 +4,6 @@ The codec `packbits` of the registry is in array_to_bytes/packbits.py."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
@@ -15,7 +13,7 @@ from frazil.errors import ChunkDecodeError, MetadataError
 class NumcodecsPackBits(ArrayToArray):
     """Bytes: the number of unused bits of the last one, then the elements in C order, eight to a byte, the first in the highest bit."""
 
-    name: ClassVar[str] = "numcodecs.packbits"
+    name = "numcodecs.packbits"
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype != np.bool_:

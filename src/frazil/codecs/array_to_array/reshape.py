@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import ClassVar
 
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 from frazil.errors import MetadataError
@@ -17,7 +16,7 @@ _FORM = "a list of whole numbers above 0, lists of dimensions, and at most one -
 class _SameOrder(ArrayToArray):
     """A codec that changes only the dimensions."""
 
-    keeps_order: ClassVar[bool] = True
+    keeps_order = True
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         return spec._replace(shape=self.encoded_shape(spec.shape, path))
@@ -35,8 +34,8 @@ class _SameOrder(ArrayToArray):
 class Reshape(_SameOrder):
     """shape: for each dimension of the result its length, or the dimensions of the input whose product it is; one may be -1: the remaining length."""
 
-    name: ClassVar[str] = "reshape"
-    required: ClassVar[tuple[str, ...]] = ("shape",)
+    name = "reshape"
+    required = ("shape",)
 
     def __init__(self, shape: Iterable[int | Sequence[int]]) -> None:
         if isinstance(shape, str) or not isinstance(shape, Iterable):
@@ -78,7 +77,7 @@ class Reshape(_SameOrder):
 class Squeeze(_SameOrder):
     """Leaves out the dimensions of length 1. A chunk of one element has one dimension."""
 
-    name: ClassVar[str] = "zarrs.squeeze"
+    name = "zarrs.squeeze"
 
     def encoded_shape(self, shape: tuple[int, ...], path: str) -> tuple[int, ...]:
         return tuple(length for length in shape if length != 1) or (1,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +19,9 @@ class ScaleOffset(ArrayToArray):
     """Subtracts offset, then multiplies by scale; both are in the form of fill values of the data type (None: 0 and 1). A result that the data type does not
     hold is an error, in either direction."""
 
-    name: ClassVar[str] = "scale_offset"
-    optional: ClassVar[tuple[str, ...]] = ("offset", "scale")
-    omits_null: ClassVar[bool] = True
+    name = "scale_offset"
+    optional = ("offset", "scale")
+    omits_null = True
 
     def __init__(self, offset: Scalar | None = None, scale: Scalar | None = None) -> None:
         for name, value in (("offset", offset), ("scale", scale)):

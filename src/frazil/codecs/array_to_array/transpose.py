@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from frazil.errors import MetadataError
 class Transpose(ArrayToArray):
     """order: dimension j of the encoded array is dimension order[j] of the decoded one."""
 
-    name: ClassVar[str] = "transpose"
-    required: ClassVar[tuple[str, ...]] = ("order",)
+    name = "transpose"
+    required = ("order",)
 
     def __init__(self, order: Iterable[int]) -> None:
         if isinstance(order, str) or not isinstance(order, Iterable):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,10 +14,10 @@ class Bytes(ArrayToBytes):
     """endian: "little" or "big"; None for types without a byte order, and, in arguments from users, for the usual "little". Structs without it are
     read as little-endian, because zarr-python 3.0 and 3.1 left it out."""
 
-    name: ClassVar[str] = "bytes"
-    optional: ClassVar[tuple[str, ...]] = ("endian",)
-    not_null: ClassVar[tuple[str, ...]] = optional
-    omits_null: ClassVar[bool] = True
+    name = "bytes"
+    optional = ("endian",)
+    not_null = optional
+    omits_null = True
 
     def __init__(self, endian: str | None = None) -> None:
         self.endian = None if endian is None else choice(endian, "endian", ("little", "big"))

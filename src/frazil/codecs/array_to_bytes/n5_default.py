@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,9 +22,9 @@ _MOST_LARGER = 8  # most elements of a block, as a multiple of those of a chunk
 class N5Default(ArrayToBytes):
     """codecs: a transposition that reverses the dimensions, `bytes` in big-endian order, and at most one bytes-to-bytes codec."""
 
-    name: ClassVar[str] = "n5_default"
-    required: ClassVar[tuple[str, ...]] = ("codecs",)
-    nested: ClassVar[tuple[str, ...]] = required
+    name = "n5_default"
+    required = ("codecs",)
+    nested = required
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
         self.codecs = codec_list(codecs, "codecs")

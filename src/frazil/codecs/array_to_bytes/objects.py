@@ -86,9 +86,9 @@ class Json2(_Document):
     """json2: JSON text, which may contain NaN and Infinity without quotes. The members are the arguments of numcodecs.JSON, which are those of Python's
     json."""
 
-    name: ClassVar[str] = "numcodecs.json2"
+    name = "numcodecs.json2"
     _dumped: ClassVar = ("skipkeys", "ensure_ascii", "check_circular", "allow_nan", "sort_keys", "indent", "separators")
-    optional: ClassVar[tuple[str, ...]] = ("encoding", "strict", *_dumped)
+    optional = ("encoding", "strict", *_dumped)
 
     def __init__(self, encoding: str = "utf-8", **members: object) -> None:
         defaults: dict[str, object] = {"skipkeys": False, "ensure_ascii": True, "check_circular": True}
@@ -125,8 +125,8 @@ class MsgPack2(_Document):
     """msgpack2: MessagePack. raw: text was written as bytes, and is read as bytes; use_single_float, use_bin_type: options of numcodecs' writer. Here floats
     have 64 bits, and bytes are written as bytes."""
 
-    name: ClassVar[str] = "numcodecs.msgpack2"
-    optional: ClassVar[tuple[str, ...]] = ("use_single_float", "use_bin_type", "raw")
+    name = "numcodecs.msgpack2"
+    optional = ("use_single_float", "use_bin_type", "raw")
 
     def __init__(self, use_single_float: bool = False, use_bin_type: bool = True, raw: bool = False) -> None:
         if raw or use_single_float or not use_bin_type:
@@ -163,8 +163,8 @@ def _read(reader: Reader, depth: int) -> object:
 class Pickle(_Objects):
     """pickle: Python's pickles of object arrays."""
 
-    name: ClassVar[str] = "numcodecs.pickle"
-    optional: ClassVar[tuple[str, ...]] = ("protocol",)
+    name = "numcodecs.pickle"
+    optional = ("protocol",)
 
     def __init__(self, protocol: int = 5) -> None:
         if protocol not in range(pickle.HIGHEST_PROTOCOL + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +24,9 @@ class PackBits(ArrayToBytes):
     """padding_encoding: whether a first or last byte has the number of unused bits of the last one; first_bit, last_bit: the bits of each number that
     are stored, counted from 0, the lowest (None: all). Complex elements are two numbers."""
 
-    name: ClassVar[str] = "packbits"
-    optional: ClassVar[tuple[str, ...]] = ("padding_encoding", "first_bit", "last_bit")
-    omits_null: ClassVar[bool] = True
+    name = "packbits"
+    optional = ("padding_encoding", "first_bit", "last_bit")
+    omits_null = True
 
     def __init__(
         self, padding_encoding: str = "none", first_bit: int | None = None, last_bit: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,8 +18,8 @@ class Pcodec(ArrayToBytes):
     """level: 0 to 12; mode_spec: auto or classic; delta_spec: auto, none, try_consecutive or try_lookback; delta_encoding_order: of try_consecutive, 0 to 7;
     paging_spec: equal_pages_up_to, with this number of elements."""
 
-    name: ClassVar[str] = "numcodecs.pcodec"
-    optional: ClassVar[tuple[str, ...]] = (
+    name = "numcodecs.pcodec"
+    optional = (
         *("level", "mode_spec", "delta_spec", "paging_spec"),
         *("delta_encoding_order", "equal_pages_up_to"),
     )

@@ -5,7 +5,7 @@ In arrays this codec is planned, not run (chain/compilation.py). sharding/whole_
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 from frazil.base.late import LateModule
 from frazil.codecs.array_to_bytes.bytes import Bytes
@@ -25,10 +25,10 @@ class ShardingIndexed(Sharding):
     """chunk_shape: extent of an inner chunk, by the dimensions of this codec's input; codecs: of the inner chunks (None: bytes);
     index_codecs: of the shard index, whose size must not depend on its values; index_location: "start" or "end"."""
 
-    name: ClassVar[str] = "sharding_indexed"
-    required: ClassVar[tuple[str, ...]] = ("chunk_shape", "codecs", "index_codecs")
-    nested: ClassVar[tuple[str, ...]] = ("codecs", "index_codecs")
-    optional: ClassVar[tuple[str, ...]] = ("index_location",)
+    name = "sharding_indexed"
+    required = ("chunk_shape", "codecs", "index_codecs")
+    nested = ("codecs", "index_codecs")
+    optional = ("index_location",)
 
     def __init__(
         self,

@@ -4,8 +4,6 @@ Where the other codecs of the chain are the kernel's, chain/element_stage.py run
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from frazil.codecs.chain.element_stage import ElementStage
@@ -19,7 +17,7 @@ MOST_BYTES = 2**32  # of a compressed chunk, after decompression
 class Vlen(ArrayToBytes):
     """Shared code of the three codecs: they differ in name."""
 
-    _vlen: ClassVar[bool] = True
+    _vlen = True
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         if not spec.views or spec.dtype == OBJECT_VIEW:
@@ -47,19 +45,19 @@ class Vlen(ArrayToBytes):
 class VlenUtf8(Vlen):
     """vlen-utf8: text."""
 
-    name: ClassVar[str] = "vlen-utf8"
+    name = "vlen-utf8"
 
 
 class VlenBytes(Vlen):
     """vlen-bytes: bytes."""
 
-    name: ClassVar[str] = "vlen-bytes"
+    name = "vlen-bytes"
 
 
 class VlenArray(Vlen):
     """vlen-array: as vlen-bytes. numcodecs wrote ragged arrays with it, whose items have a type of their own; Zarr v3 has no such data type."""
 
-    name: ClassVar[str] = "vlen-array"
+    name = "vlen-array"
 
 
 def _stage(spec: ChunkSpec) -> ElementStage:

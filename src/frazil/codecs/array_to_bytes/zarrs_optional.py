@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -26,9 +26,9 @@ _MOST_BYTES: Final = 2**33
 class ZarrsOptional(ArrayToBytes):
     """mask_codecs, data_codecs: the chains of the mask and of the values."""
 
-    name: ClassVar[str] = "zarrs.optional"
-    required: ClassVar[tuple[str, ...]] = ("mask_codecs", "data_codecs")
-    nested: ClassVar[tuple[str, ...]] = required
+    name = "zarrs.optional"
+    required = ("mask_codecs", "data_codecs")
+    nested = required
 
     def __init__(self, mask_codecs: Sequence[Codec] | None = None, data_codecs: Sequence[Codec] | None = None) -> None:
         self.mask_codecs = (Bytes(),) if mask_codecs is None else codec_list(mask_codecs, "mask_codecs")

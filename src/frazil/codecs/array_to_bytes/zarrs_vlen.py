@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ _LENGTH: Final = struct.Struct("<Q")
 class ZarrsVlenV2(Vlen):
     """zarrs.vlen_v2: the bytes of vlen-bytes, for text and for bytes."""
 
-    name: ClassVar[str] = "zarrs.vlen_v2"
+    name = "zarrs.vlen_v2"
 
 
 class ZarrsVlen(ArrayToBytes):
@@ -37,10 +37,10 @@ class ZarrsVlen(ArrayToBytes):
     index_codecs, data_codecs: the chains of both;  index_data_type: of an offset, "uint32" or "uint64";  index_location: of the offsets, with their encoded
     length, "start" or "end"."""
 
-    name: ClassVar[str] = "zarrs.vlen"
-    required: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs", "index_data_type")
-    nested: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs")
-    optional: ClassVar[tuple[str, ...]] = ("index_location",)
+    name = "zarrs.vlen"
+    required = ("index_codecs", "data_codecs", "index_data_type")
+    nested = ("index_codecs", "data_codecs")
+    optional = ("index_location",)
 
     def __init__(
         self,

@@ -31,9 +31,9 @@ class Zfp(ArrayToBytes):
     """mode: reversible, fixed_accuracy (tolerance: the largest error, of floating-point numbers), fixed_rate (rate: bits for each element) or
     fixed_precision (precision: bits before compression). Chunks have up to four dimensions."""
 
-    name: ClassVar[str] = "zfp"
-    required: ClassVar[tuple[str, ...]] = ("mode",)
-    optional: ClassVar[tuple[str, ...]] = ("tolerance", "rate", "precision", *_EXPERT_MEMBERS)
+    name = "zfp"
+    required = ("mode",)
+    optional = ("tolerance", "rate", "precision", *_EXPERT_MEMBERS)
 
     def __init__(
         self,
@@ -222,9 +222,9 @@ class NumcodecsZfpy(ArrayToBytes):
 
     compression_kwargs: the same values again, as numcodecs writes them for arrays of Zarr v2; they are not kept."""
 
-    name: ClassVar[str] = "numcodecs.zfpy"
+    name = "numcodecs.zfpy"
     _kept: ClassVar = ("mode", "tolerance", "rate", "precision")
-    optional: ClassVar[tuple[str, ...]] = (*_kept, "compression_kwargs")
+    optional = (*_kept, "compression_kwargs")
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from binascii import Error, a2b_base64, b2a_base64
-from typing import ClassVar
 
 from frazil.codecs.codec import BytesToBytes
 from frazil.errors import ChunkDecodeError
@@ -12,7 +11,7 @@ from frazil.errors import ChunkDecodeError
 class Base64(BytesToBytes):
     """Four characters for three bytes, with padding and without line breaks."""
 
-    name: ClassVar[str] = "numcodecs.base64"
+    name = "numcodecs.base64"
 
     def encode(self, data: bytes) -> bytes:
         return b2a_base64(data, newline=False)

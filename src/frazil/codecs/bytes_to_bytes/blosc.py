@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from frazil.codecs.codec import BytesToBytes, ChunkSpec, NativeCodec, ParseCodecs, choice, integer
 from frazil.errors import MetadataError
@@ -16,12 +15,12 @@ class Blosc(BytesToBytes):
     """cname: the compressor; clevel: 0 to 9; shuffle: noshuffle, shuffle (bytes) or bitshuffle, None: shuffle, or bitshuffle for elements
     of one byte; typesize: bytes of an element for the shuffle, None: those of the data type; blocksize: bytes, 0 lets blosc choose."""
 
-    name: ClassVar[str] = "blosc"
+    name = "blosc"
     # the specification requires the first three, but documents without them can be read
-    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "blocksize", "typesize")
-    not_null: ClassVar[tuple[str, ...]] = ("shuffle", "typesize")
-    omits_null: ClassVar[bool] = True
-    most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
+    optional = ("cname", "clevel", "shuffle", "blocksize", "typesize")
+    not_null = ("shuffle", "typesize")
+    omits_null = True
+    most_bytes = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
     def __init__(
         self,
@@ -59,9 +58,9 @@ class Blosc(BytesToBytes):
 class NumcodecsBlosc(BytesToBytes):
     """blosc under the name that zarr-python writes for numcodecs. It shuffles single bytes. shuffle: -1 (bits), 0 (none), 1 (bytes) or 2 (bits)."""
 
-    name: ClassVar[str] = "numcodecs.blosc"
-    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "blocksize")
-    most_bytes: ClassVar[int | None] = Blosc.most_bytes
+    name = "numcodecs.blosc"
+    optional = ("cname", "clevel", "shuffle", "blocksize")
+    most_bytes = Blosc.most_bytes
 
     def __init__(self, cname: str = "lz4", clevel: int = 5, shuffle: int = 1, blocksize: int = 0) -> None:
         self.cname = choice(cname, "cname", CNAMES)

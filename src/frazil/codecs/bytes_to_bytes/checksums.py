@@ -17,7 +17,7 @@ class _Checksum(BytesToBytes):
     """location: "start" or "end", the place of the checksum; None: the place that numcodecs uses."""
 
     optional: ClassVar[tuple[str, ...]] = ("location",)
-    usual: ClassVar[str] = "start"
+    usual = "start"
 
     def __init__(self, location: str | None = None) -> None:
         self.location = choice(self.usual if location is None else location, "location", ("start", "end"))
@@ -47,7 +47,7 @@ class _Checksum(BytesToBytes):
 class Crc32(_Checksum):
     """CRC-32, as in gzip files."""
 
-    name: ClassVar[str] = "numcodecs.crc32"
+    name = "numcodecs.crc32"
 
     def checksum(self, data: bytes) -> int:
         return zlib.crc32(data)
@@ -56,7 +56,7 @@ class Crc32(_Checksum):
 class Adler32(_Checksum):
     """Adler-32, as in zlib streams."""
 
-    name: ClassVar[str] = "numcodecs.adler32"
+    name = "numcodecs.adler32"
 
     def checksum(self, data: bytes) -> int:
         return zlib.adler32(data)
@@ -66,8 +66,8 @@ class JenkinsLookup3(_Checksum):
     """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package
     numcodecs."""
 
-    name: ClassVar[str] = "numcodecs.jenkins_lookup3"
-    optional: ClassVar[tuple[str, ...]] = ("initval", "prefix")
+    name = "numcodecs.jenkins_lookup3"
+    optional = ("initval", "prefix")
 
     def __init__(self, initval: int = 0, prefix: Sequence[int] | None = None) -> None:
         super().__init__("end")
@@ -86,8 +86,8 @@ class JenkinsLookup3(_Checksum):
 class NumcodecsCrc32c(_Checksum):
     """CRC-32C, as in the core's codec, in either place."""
 
-    name: ClassVar[str] = "numcodecs.crc32c"
-    usual: ClassVar[str] = "end"
+    name = "numcodecs.crc32c"
+    usual = "end"
 
     def checksum(self, data: bytes) -> int:
         return _kernel.crc32c(data)
@@ -97,7 +97,7 @@ class Fletcher32(BytesToBytes):
     """Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks; always at the end. The last of an odd number of bytes is the high byte
     of a word; the sum without it, which zarrs writes, is accepted too."""
 
-    name: ClassVar[str] = "numcodecs.fletcher32"
+    name = "numcodecs.fletcher32"
 
     def native(self) -> NativeCodec | None:
         return ("fletcher32",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 from frazil.errors import ChunkDecodeError, MetadataError, shown
@@ -22,8 +22,8 @@ _MEMORY = 2**30  # memory limit for decoding; the strongest preset needs 65 MiB
 class Zlib(BytesToBytes):
     """level: 0 (stored) to 9."""
 
-    name: ClassVar[str] = "numcodecs.zlib"
-    optional: ClassVar[tuple[str, ...]] = ("level",)
+    name = "numcodecs.zlib"
+    optional = ("level",)
 
     def __init__(self, level: int = 1) -> None:
         self.level = integer(level, "level", 0, 9)
@@ -35,9 +35,9 @@ class Zlib(BytesToBytes):
 class Lz4(BytesToBytes):
     """Blocks behind their decoded size. acceleration: the larger, the faster, and the longer the result; below 1 means 1."""
 
-    name: ClassVar[str] = "numcodecs.lz4"
-    optional: ClassVar[tuple[str, ...]] = ("acceleration",)
-    most_bytes: ClassVar[int | None] = 0x7E000000  # LZ4_MAX_INPUT_SIZE
+    name = "numcodecs.lz4"
+    optional = ("acceleration",)
+    most_bytes = 0x7E000000  # LZ4_MAX_INPUT_SIZE
 
     def __init__(self, acceleration: int = 1) -> None:
         self.acceleration = integer(acceleration, "acceleration", -(2**31), 2**31 - 1)
@@ -49,8 +49,8 @@ class Lz4(BytesToBytes):
 class Bz2(BytesToBytes):
     """level: 1 to 9, the block size in hundreds of kB."""
 
-    name: ClassVar[str] = "numcodecs.bz2"
-    optional: ClassVar[tuple[str, ...]] = ("level",)
+    name = "numcodecs.bz2"
+    optional = ("level",)
 
     def __init__(self, level: int = 1) -> None:
         self.level = integer(level, "level", 1, 9)
@@ -70,8 +70,8 @@ class Lzma(BytesToBytes):
     """format: 1 (xz), 2 (lzma alone) or 3 (raw); check: the number of the checksum, -1 for the format's usual one; preset: None or 0 to 9,
     with 2^31 added for the extreme variants; filters: None, or a chain of objects with an `id`. All as in Python's lzma."""
 
-    name: ClassVar[str] = "numcodecs.lzma"
-    optional: ClassVar[tuple[str, ...]] = ("format", "check", "preset", "filters")
+    name = "numcodecs.lzma"
+    optional = ("format", "check", "preset", "filters")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from frazil.codecs.codec import BytesToBytes, ChunkSpec, Codec, integer, resolve, run_decode, run_encode
 from frazil.errors import ChunkDecodeError, MetadataError
@@ -13,10 +13,10 @@ class Conditional(BytesToBytes):
     """codecs: bytes-to-bytes codecs. One is applied if it does not make a chunk longer, a shuffle always; header_bits: of the header, a multiple of 8 (None:
     the smallest possible)."""
 
-    name: ClassVar[str] = "conditional"
-    required: ClassVar[tuple[str, ...]] = ("codecs",)
-    nested: ClassVar[tuple[str, ...]] = required
-    optional: ClassVar[tuple[str, ...]] = ("header_bits",)
+    name = "conditional"
+    required = ("codecs",)
+    nested = required
+    optional = ("header_bits",)
     codecs: tuple[BytesToBytes, ...]
 
     def __init__(self, codecs: Sequence[Codec], header_bits: int | None = None) -> None:

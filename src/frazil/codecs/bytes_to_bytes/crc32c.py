@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from frazil.codecs.codec import BytesToBytes, NativeCodec
 
 
 class Crc32c(BytesToBytes):
     """Has no configuration."""
 
-    name: ClassVar[str] = "crc32c"
+    name = "crc32c"
 
     def native(self) -> NativeCodec | None:
         return (self.name,)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Gdeflate(BytesToBytes):
     """level: 0 (stored) to 12."""
 
-    name: ClassVar[str] = "zarrs.gdeflate"
-    optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
+    name = "zarrs.gdeflate"
+    optional = ("level",)  # the specification requires it, readers do not
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 12)

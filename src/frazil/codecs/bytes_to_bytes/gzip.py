@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Gzip(BytesToBytes):
     """level: 0 (stored) to 9."""
 
-    name: ClassVar[str] = "gzip"
-    optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
+    name = "gzip"
+    optional = ("level",)  # the specification requires it, readers do not
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 9)
@@ -23,7 +21,7 @@ class Gzip(BytesToBytes):
 class NumcodecsGzip(Gzip):
     """The same codec under the name that zarr-python writes for numcodecs."""
 
-    name: ClassVar[str] = "numcodecs.gzip"
+    name = "numcodecs.gzip"
 
     def __init__(self, level: int = 1) -> None:
         super().__init__(level)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +22,8 @@ class OnBytes(BytesToBytes):
     """codec: an array-to-array or array-to-bytes codec whose output is as long as its input; with others the decoded length would not be known."""
 
     codec: ArrayToArray | ArrayToBytes
-    name: ClassVar[str] = "frazil.on_bytes"
-    required: ClassVar[tuple[str, ...]] = ("codec",)
+    name = "frazil.on_bytes"
+    required = ("codec",)
 
     def __init__(self, codec: Codec) -> None:
         if not isinstance(codec, ArrayToArray | ArrayToBytes):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Shuffle(BytesToBytes):
     """elementsize: bytes of an element; bytes after the last whole element stay at the end."""
 
-    name: ClassVar[str] = "numcodecs.shuffle"
-    optional: ClassVar[tuple[str, ...]] = ("elementsize",)
+    name = "numcodecs.shuffle"
+    optional = ("elementsize",)
 
     def __init__(self, elementsize: int = 4) -> None:
         self.elementsize = integer(elementsize, "elementsize", 1, 2**31 - 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 from frazil.errors import MetadataError
 
@@ -11,8 +9,8 @@ from frazil.errors import MetadataError
 class Zstd(BytesToBytes):
     """level: -131072 to 22, where 0 means the library's default (3); checksum: whether frames end in a checksum. It is checked when they are decoded."""
 
-    name: ClassVar[str] = "zstd"
-    optional: ClassVar[tuple[str, ...]] = ("level", "checksum")
+    name = "zstd"
+    optional = ("level", "checksum")
 
     def __init__(self, level: int = 0, checksum: bool = False) -> None:
         self.level = integer(level, "level", -131072, 22)
@@ -27,4 +25,4 @@ class Zstd(BytesToBytes):
 class NumcodecsZstd(Zstd):
     """The same codec under the name that zarr-python writes for numcodecs."""
 
-    name: ClassVar[str] = "numcodecs.zstd"
+    name = "numcodecs.zstd"

@@ -1,7 +1,6 @@
 """The bytes of a shard: its index, and how a shard is put together (sharding codec 1.0, Binary shard format).
 
-Functions over the stacked index table of many shards, which the kernel reads and writes. Chunks are not encoded here; the codec of that name is in
-array_to_bytes/sharding_indexed.py."""
+Functions over the stacked index table of many shards, which the kernel reads and writes. Chunks are not encoded here."""
 
 from __future__ import annotations
 
