@@ -57,11 +57,9 @@ class PythonStage(Record):
         if not refused:
             decoded[present, 0] = -1 - np.arange(len(present))
             decoded[present, 2] = [array.nbytes for array in arrays]
-        return (
-            arrays,
-            decoded,
-            [(int(present[i]), _CODES.get(type(error), _kernel.FAILED_DECODE), Refusal(error)) for i, error in refused],
-        )
+        codes = [_CODES.get(type(error), _kernel.FAILED_DECODE) for _, error in refused]
+        failures = [(int(present[i]), code, Refusal(error)) for (i, error), code in zip(refused, codes, strict=True)]
+        return arrays, decoded, failures
 
     def with_heap(self, heap: Heap) -> PythonStage:
         return self._replace(chain=self.chain.with_heap(heap))
