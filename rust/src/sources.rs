@@ -58,16 +58,21 @@ impl Opened {
 
     /// Fills `into` from `start` on; fails with FAILED_RANGE if the file ends before.
     pub fn read_at(&self, start: u64, into: &mut [u8]) -> Outcome {
-        let mut done = 0;
-        while done < into.len() {
-            let at = start.checked_add(done as u64).filter(|&at| at <= i64::MAX as u64).ok_or_else(beyond)?;
-            match retry(|| pread(&self.file, &mut into[done..], at)).map_err(Fault::io)? {
-                0 => return Err(beyond()),
-                n => done += n,
-            }
-        }
-        Ok(())
+        let is_inside = start.checked_add(into.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
+        if is_inside && read_up_to(self.file.as_fd(), into, start).map_err(Fault::io)? == into.len() { Ok(()) } else { Err(beyond()) }
     }
+}
+
+/// Fills `into` from an offset on; returns how many bytes there were up to the end of the file.
+pub fn read_up_to(file: BorrowedFd<'_>, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < into.len() {
+        match retry(|| pread(file, &mut into[done..], at + done as u64))? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(done)
 }
 
 #[cold]

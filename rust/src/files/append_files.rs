@@ -2,20 +2,20 @@
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
-use rustix::io::{Errno, Result as System, pread};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags};
+use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
-use crate::files::beneath::retry;
+use crate::files::beneath::{kind_of, open_in, retry, unlink_in};
 use crate::files::descriptor::borrowed;
 use crate::files::folders::{LastFolder, Make, check_names, flush, sync, sync_names};
-use crate::files::lock::Lock;
+use crate::files::lock::{Lock, has_name};
 use crate::files::name_threads::for_names;
 use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
 use crate::files::write_pieces::write_all;
-use crate::sources::Version;
+use crate::sources::{Version, read_up_to};
 use crate::threads::Threads;
 
 const JOURNAL: &str = ".__append.__lock";
@@ -40,8 +40,7 @@ struct Shard<'f> {
 impl<'f> Shard<'f> {
     /// The lock of the file is held.
     fn open(folder: BorrowedFd<'f>, base: &str, _lock: &Lock<'_>) -> System<Self> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = retry(|| rustix::fs::openat(folder, base, flags, Mode::empty()))?;
+        let file = open_in(folder, base, OFlags::RDWR)?;
         let version = Version::of(&rustix::fs::fstat(&file)?);
         Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, version, journal: None })
     }
@@ -81,8 +80,7 @@ impl Disk for Shard<'_> {
     }
 
     fn read_journal(&self) -> System<Option<Vec<u8>>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, Mode::empty())) {
+        let file = match open_in(self.folder, &self.journal_name, OFlags::RDONLY) {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
         };
@@ -92,9 +90,7 @@ impl Disk for Shard<'_> {
 
     /// A separate file: a second name of the lock file would be created faster, but a process that takes the lock over after a kill writes into that file.
     fn create_journal(&mut self) -> System<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        self.journal = Some(retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, mode))?);
+        self.journal = Some(open_in(self.folder, &self.journal_name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?);
         Ok(())
     }
 
@@ -158,18 +154,11 @@ fn read_all(file: BorrowedFd<'_>, at: u64, length: usize) -> System<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?; // a damaged journal may name any length
     bytes.resize(length, 0);
-    let mut done = 0;
-    while done < length {
-        match retry(|| pread(file, &mut bytes[done..], at + done as u64))? {
-            0 => return Err(Errno::IO),
-            count => done += count,
-        }
-    }
-    Ok(bytes)
+    if read_up_to(file, &mut bytes, at)? < length { Err(Errno::IO) } else { Ok(bytes) }
 }
 
 fn remove(folder: BorrowedFd<'_>, name: &str) -> System<()> {
-    match retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty())) {
+    match unlink_in(folder, name) {
         Err(Errno::NOENT) => Ok(()),
         done => done,
     }
@@ -198,7 +187,7 @@ fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &T
         shard => shard?,
     };
     let held = shard.stat()?;
-    if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
+    if held.st_nlink != 1 || !is_ours(&held) || kind_of(&held) != FileType::RegularFile {
         return Ok(NOT_IN_PLACE);
     }
     if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
@@ -230,11 +219,7 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, thr
     let mut last = LastFolder::default();
     let (folder, base) = last.enter(root, name, Make::Nothing)?;
     let journal = [base, JOURNAL].concat();
-    let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
-        Err(Errno::NOENT | Errno::NAMETOOLONG) => false,
-        found => found.map(|_| true)?,
-    };
-    if !noted && !Lock::is_there(folder, base)? {
+    if !has_name(folder, &journal)? && !Lock::is_there(folder, base)? {
         return Ok([0]);
     }
     let lock = Lock::acquire(folder, base, threads)?;

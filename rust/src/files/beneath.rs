@@ -1,11 +1,12 @@
-//! Opening names beneath a folder, without following links. Nothing here reads or writes.
+//! Opening, looking at and removing names in and beneath a folder, without following links. Nothing here reads or writes.
 //!
 //! Linux has openat2, by which the system itself keeps every step beneath the root. If it is missing (older kernels, sandboxes, other
 //! systems), each folder on the path is opened from the one above with O_NOFOLLOW, which gives the same guarantee with more calls.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::time::Duration;
 
 /// Flags that open a folder.
@@ -20,7 +21,7 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat),
     // NONBLOCK: a FIFO without a writer would wait for ever.
     let file = resolve_beneath(root, name, OFlags::RDONLY | FILE, Mode::empty())?;
     let stat = fstat(&file)?;
-    match FileType::from_raw_mode(stat.st_mode as _) {
+    match kind_of(&stat) {
         FileType::RegularFile => Ok((file, stat)),
         FileType::Directory => Err(Errno::ISDIR),
         _ => Err(Errno::NXIO),
@@ -72,10 +73,30 @@ fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode)
 
 /// For the system, a link in place of a folder is "not a folder"; but a name below a link is refused, not missing.
 fn link_error(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
-    let is_link = error == Errno::NOTDIR
-        && statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode as _) == FileType::Symlink);
+    let is_link = error == Errno::NOTDIR && stat_in(folder, part).is_ok_and(|found| found.as_ref().map(kind_of) == Some(FileType::Symlink));
     if is_link { Errno::LOOP } else { error }
+}
+
+/// Opens or creates a file in a folder, by its name there.
+pub fn open_in(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    retry(|| openat(folder, name, flags | FILE, Mode::from_raw_mode(0o666)))
+}
+
+/// What has a name in a folder; None if nothing has it.
+pub fn stat_in(folder: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<Option<Stat>, Errno> {
+    match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Removes the name of a file in a folder.
+pub fn unlink_in(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    retry(|| unlinkat(folder, name, AtFlags::empty()))
+}
+
+pub fn kind_of(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode as _)
 }
 
 /// Whether every component of a name is a plain name, so that it stays beneath its root.
@@ -96,6 +117,7 @@ pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_folder::TestFolder;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -103,7 +125,8 @@ mod tests {
 
     #[test]
     fn both_ways_stay_beneath_the_root() {
-        let base = std::env::temp_dir().join(format!("frazil-beneath-{}", std::process::id()));
+        let scratch = TestFolder::new("beneath");
+        let base = &scratch.0;
         fs::create_dir_all(base.join("root/a")).unwrap();
         fs::write(base.join("outside"), "no").unwrap();
         fs::write(base.join("root/a/file"), "yes").unwrap();
@@ -123,6 +146,5 @@ mod tests {
             assert_eq!(open_beneath(root.as_fd(), name).unwrap_err(), Errno::INVAL, "{name:?}");
         }
         assert_eq!(open_beneath(root.as_fd(), "a").unwrap_err(), Errno::ISDIR);
-        fs::remove_dir_all(base).unwrap();
     }
 }

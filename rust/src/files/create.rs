@@ -8,10 +8,12 @@ use std::ops::Range;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, Result as System};
 
-use crate::files::folders::{TRIES, open_folder, sync, sync_names};
-use crate::files::lock::LONGEST_NAME;
+use crate::files::folders::{TRIES, open_folder, sync};
+use crate::files::lock::check_length;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
-use crate::files::publish::{Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused, unsynced};
+use crate::files::publish::{
+    Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused, sync_folder, synced, unsynced,
+};
 use crate::files::write_pieces::WriteError;
 use crate::sources::Version;
 use crate::threads::Threads;
@@ -82,9 +84,9 @@ fn name_files(batch: &Batch<'_>, names: Vec<Option<Name<'_>>>, folders: &[(&str,
         Some(file) => link_unnamed(folders[name.folder].1.as_fd(), file, name.base).ok().map(|()| (name.folder, published(name.version))),
     };
     let there: Vec<_> = names.into_iter().map(|name| name.and_then(link)).collect();
-    let mut synced = vec![None; folders.len()];
+    let mut done = vec![None; folders.len()];
     let mut answer = |(folder, answer): (usize, Answer)| {
-        let done = *synced[folder].get_or_insert_with(|| sync_folder(batch, folders[folder].1.as_fd()));
+        let done = *done[folder].get_or_insert_with(|| sync_folder(batch, folders[folder].1.as_fd()));
         done.map_or_else(unsynced, |()| answer)
     };
     there.into_iter().map(|name| name.map(&mut answer)).collect()
@@ -120,11 +122,6 @@ fn write_out(_: BorrowedFd<'_>, _: bool) -> System<()> {
     Ok(())
 }
 
-/// A creation whose folder could not be synced may be repeated, and then finds its own file: so the folder is synced even if a file existed before.
-fn sync_folder(batch: &Batch<'_>, folder: BorrowedFd<'_>) -> System<()> {
-    if batch.sync { sync_names(folder) } else { Ok(()) }
-}
-
 /// Writes the value of a name into a file without one, in the folder of the name.
 fn write_one<'a>(
     batch: &'a Batch<'_>,
@@ -142,9 +139,7 @@ fn write_one<'a>(
         }
     };
     let here = folders[folder].1.as_fd();
-    if base.len() > LONGEST_NAME {
-        return Err(Errno::NAMETOOLONG.into());
-    }
+    check_length(base)?;
     if let Some(version) = present(here, base)? {
         return Ok(Name { folder, base, new: None, version });
     }
@@ -163,17 +158,16 @@ fn create_one(
     threads: &Threads,
 ) -> Result<Answer, WriteError> {
     state.within(batch, &batch.names[number], true, |folder, base, scratch| {
-        let synced = |answer| Ok(sync_folder(batch, folder).map_or_else(unsynced, |()| answer));
         for _ in 0..TRIES {
             if let Some(version) = present(folder, base)? {
-                return synced(changed(Some(version)));
+                return Ok(synced(batch, folder, changed(Some(version))));
             }
             let created = create_whole(folder, base, threads, |file: BorrowedFd<'_>| {
                 write_value(number, file, scratch)?;
                 finish(file, None, batch.sync)
             })?;
             if let Some(version) = created {
-                return synced(published(version));
+                return Ok(synced(batch, folder, published(version)));
             }
         }
         Err(Errno::AGAIN.into())

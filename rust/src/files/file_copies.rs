@@ -7,26 +7,24 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat, openat};
-use rustix::io::{Errno, Result as System, pread};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat};
+use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, ColumnMut, wrong};
-use crate::files::beneath::{open_beneath, retry};
+use crate::files::beneath::{FOLDER, open_beneath, open_in, retry, unlink_in};
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, flush, open_folder, sync};
-use crate::files::lock::LONGEST_NAME;
+use crate::files::folders::{LastFolder, Make, check_names, open_folder, settle};
+use crate::files::lock::check_length;
 use crate::files::name_threads::for_names;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
 use crate::files::publish::look_up;
 use crate::files::write_pieces::{copy_range, write_all};
-use crate::sources::as_os_error;
+use crate::sources::{as_os_error, read_up_to};
 use crate::threads::Threads;
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find an unused name
 const BUFFER: u64 = 1 << 18;
-
-const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A row of the result.
 type Answer = [i64; 2];
@@ -58,23 +56,25 @@ struct ThreadState {
     scratch: Vec<u8>,
 }
 
-/// The folder of a name that is written, and its last component. No longer one is written: it could not be locked, and so neither replaced nor erased.
+/// The folder of a name that is written, and its last component.
 fn enter_target<'a>(to: &'a mut LastFolder, root: BorrowedFd<'a>, name: &'a str) -> System<(BorrowedFd<'a>, &'a str)> {
     check_length(name)?;
     to.enter(root, name, Make::Loose)
 }
 
-fn check_length(name: &str) -> System<()> {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    if base.len() > LONGEST_NAME { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+/// The folder of a file that is read, and its last component. Err: the answer.
+fn enter_source<'a>(from: &'a mut LastFolder, batch: &'a Batch<'_>, number: usize) -> Result<(BorrowedFd<'a>, &'a str), Answer> {
+    from.enter(batch.source, &batch.sources[number], Make::Nothing).map_err(|error| match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => ABSENT,
+        error => not_read(error),
+    })
 }
 
 fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: &Threads) -> Answer {
     let ThreadState { from, to, scratch } = state;
-    let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
+    let (from, old) = match enter_source(from, batch, number) {
         Ok(entered) => entered,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
-        Err(error) => return not_read(error),
+        Err(answer) => return answer,
     };
     for _ in 0..ATTEMPTS {
         let (file, before) = match open_beneath(from, old) {
@@ -86,7 +86,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: 
             Ok(entered) => entered,
             Err(error) => return not_written(error),
         };
-        let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, threads);
+        let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, || threads.ended());
         let made = Unnamed::create(folder, base);
         match made.and_then(|made| copy_open(file.as_fd(), &before, made, batch.sync, copy_bytes)) {
             Ok(true) => return [0, before.st_size],
@@ -100,10 +100,9 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: 
 /// Makes a name a link to a file.
 fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer {
     let ThreadState { from, to, .. } = state;
-    let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
+    let (from, old) = match enter_source(from, batch, number) {
         Ok(entered) => entered,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
-        Err(error) => return not_read(error),
+        Err(answer) => return answer,
     };
     match look_up(from, old) {
         Ok(Some(_)) => {}
@@ -174,7 +173,7 @@ fn rename(folder: BorrowedFd<'_>, old: &str, new: &str) -> System<()> {
 
 /// Removes an unfinished copy; if that fails, listings do not show it.
 fn remove(folder: BorrowedFd<'_>, name: &str) {
-    let _ = retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()));
+    let _ = unlink_in(folder, name);
 }
 
 /// Calls with a name that ends like those of locks, which listings hide, and with another one while the name is in use.
@@ -190,8 +189,8 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 }
 
 /// Copies the first `size` bytes into an empty file; returns how many there were. INTR if the call must stop.
-fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, threads: &Threads) -> System<u64> {
-    let done = copy_range(file, 0, made, 0, size, || threads.ended())?;
+fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, stop: impl FnMut() -> bool) -> System<u64> {
+    let done = copy_range(file, 0, made, 0, size, stop)?;
     copy_through_memory(file, made, done, size, scratch)
 }
 
@@ -201,7 +200,7 @@ fn copy_through_memory(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64
     }
     while done < size {
         let most = (scratch.len() as u64).min(size - done) as usize;
-        let count = retry(|| pread(file, &mut scratch[..most], done))?;
+        let count = read_up_to(file, &mut scratch[..most], done)?;
         if count == 0 {
             break;
         }
@@ -229,7 +228,7 @@ impl Unnamed<OwnedFd> {
         check_length(name)?;
         let (path, base) = name.rsplit_once('/').unwrap_or(("", name));
         let folder = match path {
-            "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,
+            "" => open_in(root, ".", FOLDER)?,
             path => open_folder(root, path, Make::Loose)?,
         };
         let old = look_up(folder.as_fd(), base)?; // a link or a folder is refused before its bytes are read
@@ -251,16 +250,12 @@ impl<F: AsFd> Unnamed<F> {
     }
 
     fn named(folder: F, base: &str) -> System<Unnamed<F>> {
-        let (file, name) = with_new_name(|name| retry(|| openat(folder.as_fd(), name, NEW, Mode::from_raw_mode(0o666))))?;
+        let (file, name) = with_new_name(|name| open_in(folder.as_fd(), name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL))?;
         Ok(Unnamed { folder, base: base.to_owned(), file, between: Some(name), size: 0 })
     }
 
     fn publish(mut self, durable: bool) -> System<()> {
-        if durable {
-            sync(self.file.as_fd())?
-        } else {
-            flush(self.file.as_fd())?
-        }
+        settle(self.file.as_fd(), durable)?;
         let folder = self.folder.as_fd();
         let Some(between) = &self.between else {
             return match link_over(folder, &self.file, &self.base) {
@@ -278,8 +273,7 @@ impl<F: AsFd> Unnamed<F> {
     fn copy(&self, durable: bool) -> System<()> {
         let (file, stat) = (self.file.as_fd(), fstat(&self.file)?);
         let (made, size) = (Unnamed::named(self.folder.as_fd(), &self.base)?, stat.st_size as u64);
-        let copied = copy_range(file, 0, made.file.as_fd(), 0, size, || false)?;
-        if copy_through_memory(file, made.file.as_fd(), copied, size, &mut Vec::new())? != size {
+        if copy_bytes(file, made.file.as_fd(), size, &mut Vec::new(), || false)? != size {
             return Err(Errno::IO);
         }
         retry(|| rustix::fs::fchmod(&made.file, Mode::from_raw_mode(stat.st_mode & 0o777)))?;
@@ -384,18 +378,17 @@ mod tests {
     fn both_ways_copy_the_bytes_there_are() {
         let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
         let scratch = with_source("copies-bytes", &value);
-        let threads = Threads::new(1);
         let source = File::open(scratch.0.join("source")).unwrap();
-        type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Threads) -> System<u64>;
+        type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64) -> System<u64>;
         let ways: [Way; 2] = [
-            |file, made, size, threads| copy_bytes(file, made, size, &mut vec![], threads),
-            |file, made, size, _| copy_through_memory(file, made, 0, size, &mut vec![0; 10]),
+            |file, made, size| copy_bytes(file, made, size, &mut vec![], || false),
+            |file, made, size| copy_through_memory(file, made, 0, size, &mut vec![0; 10]),
         ];
         for way in ways {
             for size in [0, 1, value.len() as u64, value.len() as u64 + 9] {
                 let made = File::create(scratch.0.join("made")).unwrap();
                 let there = size.min(value.len() as u64);
-                assert_eq!(way(source.as_fd(), made.as_fd(), size, &threads), Ok(there));
+                assert_eq!(way(source.as_fd(), made.as_fd(), size), Ok(there));
                 assert_eq!(fs::read(scratch.0.join("made")).unwrap(), value[..there as usize]);
             }
         }

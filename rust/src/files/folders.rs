@@ -94,6 +94,11 @@ pub(crate) fn flush(file: BorrowedFd<'_>) -> System<()> {
     }
 }
 
+/// Learns of earlier writes that failed; durable: and writes the file to the medium.
+pub(crate) fn settle(file: BorrowedFd<'_>, durable: bool) -> System<()> {
+    if durable { sync(file) } else { flush(file) }
+}
+
 /// On macOS fsync does not write to the medium; rustix has the call that does.
 pub(crate) fn sync(file: BorrowedFd<'_>) -> System<()> {
     #[cfg(target_vendor = "apple")]

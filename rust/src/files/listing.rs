@@ -4,10 +4,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::{Dir, FileType};
 use rustix::io::{Errno, Result as System};
 
-use crate::files::beneath::retry;
+use crate::files::beneath::{kind_of, stat_in};
 use crate::files::descriptor::borrowed;
 use crate::files::name_threads::for_names;
 use crate::sources::as_os_error;
@@ -26,18 +26,6 @@ fn is_text(name: &[u8]) -> bool {
     name.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// The type of an entry, if the folder itself does not have it. None: it was removed.
-fn kind_of(folder: BorrowedFd<'_>, reported: FileType, name: &std::ffi::CStr) -> System<Option<FileType>> {
-    if reported != FileType::Unknown {
-        return Ok(Some(reported));
-    }
-    match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode as _))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 fn read_folder(folder: BorrowedFd<'_>, length: usize, suffix: &str) -> System<Found> {
     let mut found = Found { column: Vec::new(), others: Vec::new(), interrupted: None };
     for (number, entry) in Dir::read_from(folder)?.enumerate() {
@@ -54,7 +42,11 @@ fn read_folder(folder: BorrowedFd<'_>, length: usize, suffix: &str) -> System<Fo
         if !fits && !ends && entry.file_type() == FileType::RegularFile {
             continue;
         }
-        match kind_of(folder, entry.file_type(), entry.file_name())? {
+        let kind = match entry.file_type() {
+            FileType::Unknown => stat_in(folder, entry.file_name())?.as_ref().map(kind_of), // the folder itself does not have it
+            kind => Some(kind),
+        };
+        match kind {
             Some(FileType::RegularFile) if fits => found.column.extend_from_slice(name),
             Some(FileType::RegularFile) if ends => found.others.extend(std::str::from_utf8(name).map(str::to_owned)),
             Some(FileType::Directory) if name != b"." && name != b".." => {
@@ -84,15 +76,11 @@ fn sorted(column: &[u8], length: usize) -> Vec<u8> {
 
 /// The size of a file; REMOVED if no regular file has this name any more; an error as REMOVED minus its code.
 fn size_of(folder: BorrowedFd<'_>, name: &[u8]) -> i64 {
-    match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode as _) == FileType::RegularFile => stat.st_size,
-        Ok(_) | Err(Errno::NOENT) => REMOVED,
-        Err(error) => failed(error),
+    match stat_in(folder, name) {
+        Ok(Some(stat)) if kind_of(&stat) == FileType::RegularFile => stat.st_size,
+        Ok(_) => REMOVED,
+        Err(error) => REMOVED - i64::from(error.raw_os_error()),
     }
-}
-
-fn failed(error: Errno) -> i64 {
-    REMOVED - i64::from(error.raw_os_error())
 }
 
 /// The sizes of the files in a column of names. Names of removed files are removed from the column.

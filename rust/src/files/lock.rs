@@ -10,15 +10,21 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::{Errno, Result};
 use std::time::Duration;
 
-use crate::files::beneath::retry;
+use crate::files::beneath::{kind_of, open_in, retry, stat_in, unlink_in};
 use crate::files::folders::TRIES;
 use crate::threads::Threads;
 
 const SUFFIX: &str = ".__lock";
 const PERMISSIONS: RawMode = 0o777;
-pub(crate) const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
+const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
+
+/// Refuses a name (or the last component of one) that could not be locked, and so neither replaced nor erased.
+pub(crate) fn check_length(name: &str) -> Result<()> {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    if base.len() > LONGEST_NAME { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+}
 
 /// A held lock. If it is dropped unpublished, it removes its file.
 pub(crate) struct Lock<'f> {
@@ -33,10 +39,9 @@ impl<'f> Lock<'f> {
     /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended, STALE: see `hold`.
     pub fn acquire(folder: BorrowedFd<'f>, key: &str, threads: &Threads) -> Result<Self> {
         let name = [key, SUFFIX].concat();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut replaced = 0;
         loop {
-            let file = retry(|| rustix::fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)))?;
+            let file = open_in(folder, &name, OFlags::WRONLY | OFlags::CREATE)?;
             let held = match hold(file.as_fd(), threads) {
                 Err(Errno::STALE) if replaced < TRIES => {
                     replaced += 1;
@@ -44,13 +49,13 @@ impl<'f> Lock<'f> {
                 }
                 held => held?,
             };
-            if FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
+            if kind_of(&held) != FileType::RegularFile {
                 return Err(Errno::NXIO);
             }
             if is_named(folder, &name, &held)? {
                 if held.st_nlink > 1 {
                     // A crash, or a copy of the store made of links, left a value with this name too: we must not truncate it.
-                    retry(|| rustix::fs::unlinkat(folder, &name, AtFlags::empty()))?;
+                    unlink_in(folder, &name)?;
                     unlock(file.as_fd());
                     continue;
                 }
@@ -66,8 +71,7 @@ impl<'f> Lock<'f> {
 
     /// Waits while another writer has the lock of `key`, without taking it over. INTR: the call has ended.
     pub fn wait_free(folder: BorrowedFd<'_>, key: &str, threads: &Threads) -> Result<()> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = retry(|| rustix::fs::openat(folder, [key, SUFFIX].concat(), flags, Mode::empty()))?;
+        let file = open_in(folder, &[key, SUFFIX].concat(), OFlags::WRONLY)?;
         wait_for(file.as_fd(), threads)?;
         unlock(file.as_fd());
         Ok(())
@@ -75,11 +79,7 @@ impl<'f> Lock<'f> {
 
     /// Whether a writer has the lock of `key`, or was killed with it.
     pub fn is_there(folder: BorrowedFd<'_>, key: &str) -> Result<bool> {
-        match retry(|| rustix::fs::statat(folder, [key, SUFFIX].concat(), AtFlags::SYMLINK_NOFOLLOW)) {
-            Ok(_) => Ok(true),
-            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(false),
-            Err(error) => Err(error),
-        }
+        has_name(folder, &[key, SUFFIX].concat())
     }
 
     pub fn file(&self) -> BorrowedFd<'_> {
@@ -126,7 +126,7 @@ impl Drop for Lock<'_> {
             // No process that follows the protocol renames or removes a file whose lock is ours; check again because of those that do not.
             let ours = rustix::fs::fstat(&self.file).and_then(|held| is_named(self.folder, &self.name, &held));
             if ours == Ok(true) {
-                let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+                let _ = unlink_in(self.folder, &self.name);
             }
         }
         // Closing the file is not enough if a child was forked meanwhile, as it has the same open file description.
@@ -145,10 +145,14 @@ fn rename_new(_: BorrowedFd<'_>, _: &str, _: &str) -> Result<()> {
 }
 
 fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
-    match retry(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(named) => Ok(named.st_ino == held.st_ino && named.st_dev == held.st_dev),
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(error),
+    Ok(stat_in(folder, name)?.is_some_and(|named| named.st_ino == held.st_ino && named.st_dev == held.st_dev))
+}
+
+/// Whether anything has a name, which may be longer than names can be.
+pub(crate) fn has_name(folder: BorrowedFd<'_>, name: &str) -> Result<bool> {
+    match stat_in(folder, name) {
+        Err(Errno::NAMETOOLONG) => Ok(false),
+        found => Ok(found?.is_some()),
     }
 }
 

@@ -15,5 +15,4 @@ pub(crate) mod new_file;
 pub(crate) mod publish;
 #[cfg(test)]
 mod test_folder;
-pub(crate) mod unlink;
 pub(crate) mod write_pieces;

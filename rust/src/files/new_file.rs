@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::files::beneath::retry;
-use crate::files::lock::{LONGEST_NAME, Lock};
+use crate::files::lock::{Lock, check_length};
 use crate::files::write_pieces::WriteError;
 use crate::threads::Threads;
 
@@ -24,9 +24,7 @@ pub(crate) fn create_whole<T>(
     threads: &Threads,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
 ) -> Result<Option<T>, WriteError> {
-    if base.len() > LONGEST_NAME {
-        return Err(Errno::NAMETOOLONG.into()); // it could not be locked, and so neither replaced nor erased
-    }
+    check_length(base)?;
     if let Ok(file) = open_unnamed(folder) {
         let written = write(file.as_fd())?;
         match link_unnamed(folder, &file, base) {

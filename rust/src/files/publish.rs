@@ -1,4 +1,4 @@
-//! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs).
+//! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs) if its name can be written again.
 //!
 //! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old one. If no file
 //! may exist, the file system refuses to replace one: that also excludes writers without locks. Files that are only created and never replaced need no
@@ -8,15 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append_files::forget_journal;
-use crate::files::beneath::retry;
+use crate::files::beneath::{kind_of, retry, stat_in, unlink_in};
 use crate::files::create::create_run;
 use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, TRIES, check_names, flush, sync, sync_names};
+use crate::files::folders::{LastFolder, Make, TRIES, check_names, settle, sync_names};
 use crate::files::lock::Lock;
 use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
@@ -146,16 +146,12 @@ pub(crate) fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Versi
 
 /// The file under a name in a folder; anything but a regular file is refused.
 pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
-    let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match FileType::from_raw_mode(stat.st_mode as _) {
-        FileType::RegularFile => Ok(Some(stat)),
-        FileType::Directory => Err(Errno::ISDIR),
-        FileType::Symlink => Err(Errno::LOOP),
-        _ => Err(Errno::NXIO),
+    let found = stat_in(folder, base)?;
+    match found.as_ref().map(kind_of) {
+        None | Some(FileType::RegularFile) => Ok(found),
+        Some(FileType::Directory) => Err(Errno::ISDIR),
+        Some(FileType::Symlink) => Err(Errno::LOOP),
+        Some(_) => Err(Errno::NXIO),
     }
 }
 
@@ -176,11 +172,7 @@ pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()>
 /// The steps that a written file needs before it gets its name.
 pub(crate) fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
     stamp(file, before)?;
-    if durable {
-        sync(file)?
-    } else {
-        flush(file)?
-    }
+    settle(file, durable)?;
     Ok(Version::of(&rustix::fs::fstat(file)?))
 }
 
@@ -255,12 +247,14 @@ fn publish_new(
     Err(Errno::AGAIN.into())
 }
 
-/// The answer, once the folder is synced if its names have changed.
-fn synced(batch: &Batch<'_>, folder: BorrowedFd<'_>, answer: Answer) -> Answer {
-    match (batch.sync && answer[0] == 0).then(|| sync_names(folder)) {
-        Some(Err(error)) => unsynced(error),
-        _ => answer,
-    }
+/// The answer, once the folder is synced, if that is requested. A creation whose folder could not be synced may be repeated, and then finds its own file: so the
+/// folder is synced even if a file existed before.
+pub(crate) fn synced(batch: &Batch<'_>, folder: BorrowedFd<'_>, answer: Answer) -> Answer {
+    sync_folder(batch, folder).map_or_else(unsynced, |()| answer)
+}
+
+pub(crate) fn sync_folder(batch: &Batch<'_>, folder: BorrowedFd<'_>) -> System<()> {
+    if batch.sync { sync_names(folder) } else { Ok(()) }
 }
 
 fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads: &Threads) -> Result<Answer, WriteError> {
@@ -275,7 +269,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, threads:
         let Some(version) = before.filter(|_| expect.admits(before)) else {
             return Ok(changed(before));
         };
-        retry(|| rustix::fs::unlinkat(folder, base, AtFlags::empty()))?;
+        unlink_in(folder, base)?;
         forget_journal(folder, base);
         drop(lock);
         Ok(synced(batch, folder, published(version)))
@@ -340,6 +334,21 @@ pub fn erase_files(
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
     for_names(py, 1, result.rows(), |number, state, threads| {
         erase_one(&batch, number, state, threads).unwrap_or_else(|error| refused(&error))
+    })
+}
+
+/// Without locks: for names that are written once and never again, so that no writer can interfere.
+#[pyfunction]
+pub fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+    let root = borrowed(root)?;
+    check_names(&names, "names")?;
+    let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
+    for_names(py, 1, result.rows(), |number, last: &mut LastFolder, _| {
+        match last.enter(root, &names[number], Make::Nothing).and_then(|(folder, base)| unlink_in(folder, base)) {
+            Ok(()) => [0],
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => [-1],
+            Err(error) => [i64::from(error.raw_os_error())],
+        }
     })
 }
 

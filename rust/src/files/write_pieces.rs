@@ -168,6 +168,7 @@ impl Target<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_folder::TestFolder;
 
     #[test]
     fn rows_that_go_on_become_one() {
@@ -183,7 +184,8 @@ mod tests {
 
     #[test]
     fn pieces_are_written_in_order() {
-        let path = std::env::temp_dir().join(format!("frazil-pieces-{}", std::process::id()));
+        let scratch_folder = TestFolder::new("pieces");
+        let path = scratch_folder.0.join("file");
         let large: Vec<u8> = (0..GATHERED + SMALL).map(|i| (i % 251) as u8).collect();
         let sources = Sources { files: None, buffers: vec![&large, b"small"] };
         let rows = [[-2, 0, -1], [-1, 0, -1], [-2, -2, -1], [-1, 7, 100], [-2, 5, 0], [-1, 1, SMALL as i64 - 1]];
@@ -200,6 +202,5 @@ mod tests {
             let done = write_pieces(std::os::fd::AsFd::as_fd(&file), &sources, &[row], &mut scratch);
             assert!(matches!(done, Err(WriteError::Piece(Code::Range))));
         }
-        std::fs::remove_file(path).unwrap();
     }
 }
