@@ -19,7 +19,7 @@ from tests.servers.web import Suffixes, web_server
 import frazil
 from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore, ObjectStore, ZipStore
-from frazil.stores.zip import headers
+from frazil.stores.zip import directory
 
 VALUES = np.arange(60 * 80, dtype="f4").reshape(60, 80)
 KEYS = st.sampled_from(["a", "b/c", "b/d", "é/ü", "zarr.json"])
@@ -160,10 +160,10 @@ def test_entries_of_streams(tmp_path: Path) -> None:
 def test_large_numbers(tmp_path: Path) -> None:
     """zip64 fields, with limits that small archives reach."""
     path = str(tmp_path / "x.zip")
-    with patch.object(headers, "_FULL", 50), patch.object(headers, "_FULL16", 2):
-        local = headers.local_header(b"a", 60, 1, 0)
-        record = headers.central_record(b"a", 70, 60, 1, 0)
-        end = headers.end_records(100, 100, 5)
+    with patch.object(directory, "_FULL", 50), patch.object(directory, "_FULL16", 2):
+        local = directory.local_header(b"a", 60, 1, 0)
+        record = directory.central_record(b"a", 70, 60, 1, 0)
+        end = directory.end_records(100, 100, 5)
     assert len(local) == 30 + 1 + 20
     assert len(record) == 46 + 1 + 28
     assert len(end) == 56 + 20 + 22

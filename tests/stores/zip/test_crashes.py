@@ -26,7 +26,7 @@ from frazil.base.retry import Backoff
 from frazil.errors import FormatError, StoreError
 from frazil.stores import ZipStore
 from frazil.stores.zip import archive_file, zip_store
-from frazil.stores.zip.headers import end_records
+from frazil.stores.zip.directory import end_records
 
 CALLS = ("pwrite", "rename", "ftruncate", "unlink", "utime", "link")
 OLD = {"a": b"old", "b/c": b"x" * 500}

@@ -28,8 +28,21 @@ from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of, refused
 from frazil.stores.values import Columns, Version
-from frazil.stores.zip.directory import Directory, find_end, parse_directory
-from frazil.stores.zip.headers import CENTRAL, FIXED, end_records, extra_lengths
+from frazil.stores.zip.directory import (
+    BOUND,
+    CENTRAL,
+    DESCRIPTOR,
+    FIXED,
+    FLAGS,
+    HEADER,
+    NAME,
+    STORED,
+    Directory,
+    end_records,
+    extra_lengths,
+    find_end,
+    parse_directory,
+)
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -39,8 +52,7 @@ _NEW: Final = ".frazil-new"  # added to the name of an unfinished file; one that
 _HEAD: Final = Struct("<8sQQQI")
 _MARK: Final = b"frazil\0\2"
 _PART: Final = 2**24  # bytes that the system copies in one call
-_DESCRIPTOR: Final = 0x8  # flag of an entry: numbers follow the data
-_LONGEST: Final = 24  # bytes of these numbers, of which there are at least 12
+_LONGEST: Final = 24  # bytes of the numbers after the data, of which there are at least 12
 _BUSY: Final = frozenset((errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK))
 
 
@@ -220,11 +232,12 @@ def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
     end = find_end(tail, start + len(tail))
     assert end is not None, "the archive is whole"
     directory = parse_directory(tail[: end.length], end)
-    order = np.argsort(directory.header)
-    header = directory.header[order]
+    order = np.argsort(directory.table[:-1, HEADER])
+    table = directory.table[order]
+    header = table[:, HEADER]
     heads = np.frombuffer(b"".join(file.heads(header.tolist())), np.uint8).reshape(-1, FIXED)
-    last = header + FIXED + (directory.name + directory.stored)[order] + extra_lengths(heads)
-    last = np.where(directory.flags[order] & _DESCRIPTOR, np.minimum(last + _LONGEST, directory.bound[order]), last)
+    last = header + FIXED + table[:, NAME] + table[:, STORED] + extra_lengths(heads)
+    last = np.where(table[:, FLAGS] & DESCRIPTOR, np.minimum(last + _LONGEST, table[:, BOUND]), last)
     spans = np.stack((header, last - header), axis=1)
     file.rewrite([(a, n) for a, n in spans.tolist()], _moved(directory, order, spans[:, 1]))
 

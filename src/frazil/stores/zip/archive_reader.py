@@ -1,22 +1,27 @@
-"""Reading a zip archive in place: its directory, and byte ranges of entries, through any store that reads ranges of the archive's object.
+"""Reading a zip archive in place: its directory, and byte ranges of entries, through any store that reads ranges of the archive's object: a file, a key of a
+store, or a part of a URL.
 
 A stored entry is a part of that object; in a file the kernel reads it there. A deflated entry is inflated whole. zip_store.py decides which version is read."""
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.base.arrays import distinct, offsets_of
+from frazil.base.late import LateModule
 from frazil.base.record import Record
-from frazil.errors import ChecksumError, ConflictError, FormatError, StoreError
+from frazil.errors import ChecksumError, ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.keys.names import check_key
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
@@ -35,12 +40,30 @@ from frazil.stores.values import (
     object_rows,
 )
 from frazil.stores.zip.archive_file import JOURNAL, Journal, parse_journal
-from frazil.stores.zip.directory import TAIL, Directory, find_end, parse_directory
-from frazil.stores.zip.entries import BOUND, CRC, DATA, HEADER, METHOD, NAME, SIZE, STORED, Entries, Found
-from frazil.stores.zip.headers import FIXED, extra_lengths, head_fault
+from frazil.stores.zip.directory import (
+    BOUND,
+    CRC,
+    DATA,
+    FIXED,
+    HEADER,
+    METHOD,
+    NAME,
+    SIZE,
+    STORED,
+    TAIL,
+    Directory,
+    extra_lengths,
+    find_end,
+    head_fault,
+    parse_directory,
+)
+from frazil.stores.zip.entries import Entries, Found
 
 if TYPE_CHECKING:
+    from frazil.stores.objects import object_store
     from frazil.stores.values import SourceBuffer
+else:
+    object_store = LateModule("frazil.stores.objects.object_store")
 
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
 
@@ -63,6 +86,27 @@ class ReadEntries(Record):
     held: Fetched
     entries: Entries
     found: Found
+
+
+def object_of(path: str | os.PathLike[str], store: Store | None, options: Mapping[str, object]) -> tuple[str, Object]:
+    """The name of the archive, and its object. Raises InvalidInputError."""
+    named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if not named or not isinstance(named, str) or "\0" in named or named.endswith("/"):
+        raise InvalidInputError(
+            f"not the path of a zip archive: {path!r}", hint='give a str or a pathlib.Path: "x.zarr.zip"'
+        )
+    if store is not None:
+        check_key(named)
+        return named, Object(store, named)
+    if isinstance(path, str) and "://" in path:
+        above, _, key = path.rpartition("/")
+        chosen: dict[str, Any] = dict(options)
+        return path, Object(object_store.ObjectStore(above, **chosen), key)
+    if options:
+        raise InvalidInputError(f"the option {next(iter(options))!r} is only for a URL", path=named)
+    absolute = os.path.abspath(named)
+    folder, key = os.path.split(os.path.realpath(absolute))
+    return absolute, Object(LocalStore(folder), key)
 
 
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
@@ -233,8 +277,7 @@ class _Reader:
         names = [self.names[row] for row in new.tolist()]
         out, offsets = self._bytes(answer[1], names)
         heads = out[offsets[:-1, None] + np.arange(FIXED)]
-        columns = {"method": METHOD, "crc": CRC, "stored": STORED, "size": SIZE, "name": NAME}
-        fault = head_fault(heads, {key: table[new, at] for key, at in columns.items()})
+        fault = head_fault(heads, table[new])
         if fault is not None:
             row, problem = fault
             raise FormatError(f"an entry of the zip archive is damaged: {problem}", key=names[row])
@@ -246,7 +289,7 @@ class _Reader:
                 "an entry of the zip archive is damaged: it overlaps with another one", key=names[int(overlapping[0])]
             )
         table[new, DATA] = data
-        self.entries.directory.data[self.found.row[new]] = data
+        self.entries.directory.table[self.found.row[new], DATA] = data
         for i in np.flatnonzero(whole & (data + table[new, STORED] <= end)).tolist():
             first = int(offsets[i] + data[i] - header[i])
             self.near[int(new[i])] = len(self.buffers)

@@ -1,28 +1,47 @@
-"""The central directory of a zip archive: from bytes to columns, a row for each entry, and the checks that refuse it (docs/design/069-zip.md). Pure.
-
-Directories that are written, and local headers, are in headers.py."""
+"""The bytes of a zip archive (APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.12 to 4.3.16): headers of new entries, and the central directory and headers of others,
+as columns, with the checks that refuse them (docs/design/069-zip.md). Pure."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.stores.keys.names import check_key
 from frazil.stores.values import Columns
-from frazil.stores.zip.headers import CENTRAL, END, END64, FIXED, LOCATOR64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TAIL: Final = (
-    2**16 + END.size + LOCATOR64.size + END64.size
-)  # bytes at the end of an archive, in which its end records are
+FIXED: Final = 30  # bytes of a local header before the name
+CENTRAL: Final = Struct("<4sHHHHHHIIIHHHHHII")
+END: Final = Struct("<4sHHHHIIH")
+END64: Final = Struct("<4sQHHIIQQQQ")
+LOCATOR64: Final = Struct("<4sIQI")
+# bytes at the end of an archive, in which its end records are
+TAIL: Final = 2**16 + END.size + LOCATOR64.size + END64.size
+# columns of Directory.table
+HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME, FLAGS = range(9)
 
+_LOCAL: Final = Struct("<4sHHHHHIIIHH")
+_HEAD: Final = np.dtype(
+    [
+        ("signature", "S4"), ("needed", "<u2"), ("flags", "<u2"), ("method", "<u2"), ("stamp", "<u4"), ("crc", "<u4"), ("stored", "<u4"),
+        ("size", "<u4"), ("name", "<u2"), ("extra", "<u2"),
+    ]
+)  # fmt: skip
+_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # such a number is in a zip64 field
+_UTF8: Final = 0x800
+DESCRIPTOR: Final = 0x8  # flag: the numbers are after the data
+_ENCRYPTED: Final = 0x2041  # encrypted, strongly, or with its header masked
+_UNIX: Final = 3 << 8
+_MODE: Final = 0o100644 << 16
 _FIELDS: Final = np.dtype(
     [
         ("signature", "S4"), ("made_by", "<u2"), ("needed", "<u2"), ("flags", "<u2"), ("method", "<u2"), ("stamp", "<u4"), ("crc", "<u4"),
@@ -30,13 +49,96 @@ _FIELDS: Final = np.dtype(
         ("external", "<u4"), ("header", "<u4"),
     ]
 )  # fmt: skip
-_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # such a number is in a zip64 field
 _LENGTHS: Final = Struct("<4s24xHHH").unpack_from
-_STORED, _DEFLATED = 0, 8
-_ENCRYPTED: Final = 0x2041  # encrypted, strongly, or with its header masked
+_DEFLATED: Final = 8  # a method; 0: stored
 _PATCH: Final = 0x20
-_UTF8: Final = 0x800
 _RATIO: Final = 1032  # the most bytes that one deflated byte becomes
+
+
+# --- new entries -------------------------------------------------------------------------------------------------------------------------
+
+
+class Entry(Record):
+    """An entry written by this store: its bytes are stored unchanged.
+
+    header, data  where its header and its data begin; size: bytes of the data; record: its record in the directory"""
+
+    header: int
+    data: int
+    size: int
+    crc: int
+    record: bytes
+
+
+def local_header(name: bytes, size: int, crc: int, stamp: int) -> bytes:
+    large = size >= _FULL
+    extra = Struct("<HHQQ").pack(1, 16, size, size) if large else b""
+    short = _FULL if large else size
+    flags = 0 if name.isascii() else _UTF8
+    fields = (b"PK\3\4", 45 if large else 20, flags, 0, stamp & _FULL16, stamp >> 16, crc, short, short)
+    return _LOCAL.pack(*fields, len(name), len(extra)) + name + extra
+
+
+def central_record(name: bytes, header: int, size: int, crc: int, stamp: int) -> bytes:
+    """The record of an entry in the directory. stamp: MS-DOS time and date, as in the header."""
+    numbers = [size, size] if size >= _FULL else []
+    if header >= _FULL:
+        numbers.append(header)
+    extra = Struct(f"<HH{len(numbers)}Q").pack(1, 8 * len(numbers), *numbers) if numbers else b""
+    needed, flags, short = 45 if numbers else 20, 0 if name.isascii() else _UTF8, min(size, _FULL)
+    fields = (b"PK\1\2", _UNIX | needed, needed, flags, 0, stamp & _FULL16, stamp >> 16, crc, short, short)
+    return CENTRAL.pack(*fields, len(name), len(extra), 0, 0, 0, _MODE, min(header, _FULL)) + name + extra
+
+
+def end_records(start: int, length: int, count: int) -> bytes:
+    """The end records, which follow the directory, whose first byte is at `start`."""
+    before = b""
+    if start >= _FULL or length >= _FULL or count >= _FULL16:
+        before = END64.pack(b"PK\6\6", END64.size - 12, _UNIX | 45, 45, 0, 0, count, count, length, start)
+        before += LOCATOR64.pack(b"PK\6\7", 0, start + length, 1)
+    few = min(count, _FULL16)
+    return before + END.pack(b"PK\5\6", 0, 0, few, few, min(length, _FULL), min(start, _FULL), 0)
+
+
+def dos_stamp(seconds: float) -> int:
+    """A time in the form of archives: local, in steps of two seconds, from 1980 to 2107."""
+    year, month, day, hour, minute, second = time.localtime(seconds)[:6]
+    year = min(max(year - 1980, 0), 127)
+    return (year << 9 | month << 5 | day) << 16 | hour << 11 | minute << 5 | second // 2
+
+
+# --- headers that are read ---------------------------------------------------------------------------------------------------------------
+
+
+def head_fault(heads: Octets, table: Columns) -> tuple[int, str] | None:
+    """The row of the first local header that disagrees with the directory, and how. heads: uint8[n, 30]; table: rows of Directory.table.
+
+    Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
+    fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]
+    behind = (fields["flags"] & DESCRIPTOR) != 0
+    checks = [
+        ("its header is missing", fields["signature"] != b"PK\3\4"),
+        ("it is encrypted", (fields["flags"] & _ENCRYPTED) != 0),
+        ("its header has another compression method", fields["method"] != table[:, METHOD]),
+        ("its header has a name of another length", fields["name"] != table[:, NAME]),
+        ("its header has another checksum", ~behind & (fields["crc"] != table[:, CRC])),
+    ]
+    for name, column in (("stored", STORED), ("size", SIZE)):
+        open_ones = behind | (fields[name] == _FULL)
+        checks.append(("its header has another size", ~open_ones & (fields[name] != table[:, column])))
+    for problem, wrong in checks:
+        if wrong.any():
+            return int(np.flatnonzero(wrong)[0]), problem
+    return None
+
+
+def extra_lengths(heads: Octets) -> Columns:
+    """Bytes between the name and the data of each entry, int64[n]. heads: uint8[n, 30]."""
+    extra: Columns = np.ascontiguousarray(heads).view(_HEAD)[:, 0]["extra"].astype(np.int64)
+    return extra
+
+
+# --- the directory -----------------------------------------------------------------------------------------------------------------------
 
 
 class End(Record):
@@ -48,13 +150,12 @@ class End(Record):
 
 
 class Directory(Record):
-    """The entries of an archive, sorted by their keys; columns are int64[n].
+    """The entries of an archive, sorted by their keys.
 
     rows      the row of each key
-    header    where the local header begins; data: where the data does, -1 until the header is read
-    stored    bytes in the archive; size: bytes of the value
-    bound     where the next item begins: the entry ends before it
-    name      bytes of the name in the archive
+    table     int64[n + 1, 9]; the last row, all -1, is that of a missing entry. HEADER: where the local header begins; DATA: where the data does, -1 until the
+              header is read; STORED: bytes in the archive; SIZE: bytes of the value; BOUND: where the next item begins, before which the entry ends; NAME:
+              bytes of the name in the archive
     record    int64[n, 3], where the entry's record begins and ends in `raw`, the directory as it is in the archive; and the position of the header's place in
               it: 4 bytes, or 8 if it is after byte 46 of the record
     end       where the directory begins
@@ -62,15 +163,7 @@ class Directory(Record):
 
     keys: Sequence[str]
     rows: Mapping[str, int]
-    header: Columns
-    data: Columns
-    stored: Columns
-    size: Columns
-    method: Columns
-    flags: Columns
-    crc: Columns
-    bound: Columns
-    name: Columns
+    table: Columns
     record: Columns
     raw: bytes
     end: int
@@ -123,7 +216,7 @@ def parse_directory(raw: bytes, end: End) -> Directory:
     fields = np.ascontiguousarray(table).view(_FIELDS).reshape(-1)
     names = [raw[a : a + n] for a, n in zip((starts + CENTRAL.size).tolist(), fields["name"].tolist(), strict=True)]
     header, stored, size = (fields[name].astype(np.int64) for name in ("header", "stored", "size"))
-    offset = starts + 42
+    data, offset = np.full(len(starts), -1), starts + 42
     _take_zip64(raw, starts, fields, (size, stored, header), offset, names)
     name = fields["name"].astype(np.int64)
     _refuse(fields, names, stored, size)
@@ -133,23 +226,11 @@ def parse_directory(raw: bytes, end: End) -> Directory:
     ordered = sorted(rows)
     pick = np.array([rows[key] for key in ordered], np.int64)
     ends = np.append(starts, len(raw))[1:]
-    return Directory(
-        ordered,
-        {key: row for row, key in enumerate(ordered)},
-        header[pick],
-        np.full(len(pick), -1, np.int64),
-        stored[pick],
-        size[pick],
-        fields["method"].astype(np.int64)[pick],
-        fields["flags"].astype(np.int64)[pick],
-        fields["crc"].astype(np.int64)[pick],
-        bound[pick],
-        name[pick],
-        np.stack((starts, ends, offset), axis=1)[pick],
-        raw,
-        end.start,
-        end.entries,
-    )
+    table = np.full((len(pick) + 1, 9), -1, np.int64)
+    columns = (header, data, stored, size, fields["method"], fields["crc"], bound, name, fields["flags"])
+    table[:-1] = np.stack(columns, axis=1)[pick]
+    record = np.stack((starts, ends, offset), axis=1)[pick]
+    return Directory(ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries)
 
 
 def _record_starts(raw: bytes, count: int) -> Columns:
@@ -210,9 +291,9 @@ def _refuse(fields: NDArray[np.void], names: Sequence[bytes], stored: Columns, s
     for problem, wrong in (
         ("it is encrypted", (flags & _ENCRYPTED) != 0),
         ("it is a patch of another file", (flags & _PATCH) != 0),
-        ("its compression method is not known here", ~deflated & (method != _STORED)),
+        ("its compression method is not known here", ~deflated & (method != 0)),
         ("it is in another part of the archive", (fields["disk"] != 0) & (fields["disk"] != _FULL16)),
-        ("it is not compressed, and has two sizes", (method == _STORED) & (stored != size)),
+        ("it is not compressed, and has two sizes", (method == 0) & (stored != size)),
         (f"it is a zip bomb, or damaged: more than {_RATIO} times larger than its compressed bytes", deflated & (size > _RATIO * (stored + 1))),
     ):  # fmt: skip
         if wrong.any():

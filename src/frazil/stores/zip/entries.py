@@ -12,19 +12,15 @@ import numpy as np
 
 from frazil.base.record import Record
 from frazil.stores.values import Columns, Version
-from frazil.stores.zip.directory import Directory
-from frazil.stores.zip.headers import FIXED, Entry, end_records
+from frazil.stores.zip.directory import CRC, FIXED, HEADER, NAME, SIZE, STORED, Directory, Entry, end_records
 
-HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME = range(8)  # columns of Found.table
 _VERSION: Final = Struct("<QQI")
-_ABSENT: Final = np.full(8, -1, np.int64)
 
 
 class Found(Record):
     """Entries that were looked up, a row for each name.
 
-    table  int64[n, 8]: header, data, stored, size, method, crc, bound and name as in a Directory; all -1 for a missing entry. The headers of entries
-           written since are not read, as data is known
+    table  int64[n, 9], rows as in a Directory. The headers of entries written since are not read, as DATA is known
     row    int64[n], of the directory; -1 for an entry that is not in it"""
 
     table: Columns
@@ -47,9 +43,8 @@ class Entries:
         self.directory, self.version, self.mark, self.version_is_unique = directory, version, mark, version_is_unique
         self.changed: dict[str, Entry | None] = {}
         self.end = directory.end
-        self.live = int(
-            (FIXED + directory.name + directory.stored).sum()
-        )  # bytes of entries, without gaps between them
+        # bytes of entries, without gaps between them
+        self.live = int((FIXED + directory.table[:-1, [NAME, STORED]].sum(axis=1)).sum())
         self._sorted: Sequence[str] | None = directory.keys
 
     # --- looking up ------------------------------------------------------------------------------------------------------------------
@@ -57,22 +52,14 @@ class Entries:
     def find(self, names: Sequence[str]) -> Found:
         base, rows = self.directory, self.directory.rows
         row = np.array([rows.get(name, -1) for name in names], np.int64)
-        table = np.empty((len(names), 8), np.int64)
-        for number, column in enumerate(
-            (base.header, base.data, base.stored, base.size, base.method, base.crc, base.bound, base.name)
-        ):
-            table[:, number] = column[row] if len(column) else -1
-        table[row < 0] = _ABSENT
-        if self.changed:
-            for number, name in enumerate(names):
-                if name not in self.changed:
-                    continue
+        table = base.table[row]
+        for number, name in enumerate(names if self.changed else ()):
+            if name in self.changed:
                 entry = self.changed[name]
-                row[number] = -1
-                table[number] = _ABSENT
+                row[number] = table[number] = -1
                 if entry is not None:
                     end = entry.data + entry.size
-                    table[number] = (entry.header, entry.data, entry.size, entry.size, 0, entry.crc, end, 0)
+                    table[number] = (entry.header, entry.data, entry.size, entry.size, 0, entry.crc, end, 0, 0)
         return Found(table, row)
 
     def versions(self, found: Found) -> list[Version | None]:
@@ -130,7 +117,7 @@ class Entries:
             entry = self.changed[key]
             return 0 if entry is None else entry.data + entry.size - entry.header
         row = self.directory.rows.get(key, -1)
-        return 0 if row < 0 else FIXED + int(self.directory.name[row] + self.directory.stored[row])
+        return 0 if row < 0 else FIXED + int(self.directory.table[row, [NAME, STORED]].sum())
 
     def directory_bytes(self) -> bytes:
         """The directory to be written at `end`, with its end records."""

@@ -45,11 +45,18 @@ from frazil.stores.values import (
     continued,
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive, rewrite_archive
-from frazil.stores.zip.archive_object import object_of
-from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory
-from frazil.stores.zip.directory import NO_ENTRIES, check_name
-from frazil.stores.zip.entries import SIZE, Entries
-from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
+from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory, object_of
+from frazil.stores.zip.directory import (
+    NO_ENTRIES,
+    SIZE,
+    Entry,
+    central_record,
+    check_name,
+    dos_stamp,
+    end_records,
+    local_header,
+)
+from frazil.stores.zip.entries import Entries
 
 _UNUSED_LIMIT: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
