@@ -10,10 +10,8 @@ use crate::chunks::chain::{Chain, Decoded, Size, Target, check_size};
 use crate::codecs::{blosc_version, crc32};
 use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, FailureRows, Failures, Fault, Outcome};
-use crate::fetch::Sink;
-use crate::memory::{Growing, take};
-use crate::rows::Rows;
-use crate::segment::Segment;
+use crate::fetch::{Rows, Sink};
+use crate::memory::{Growing, Segment, take};
 use crate::sources::Files;
 use crate::threads::{Lease, Worker, detached, on_threads};
 

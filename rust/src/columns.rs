@@ -153,15 +153,11 @@ impl<const W: usize> Deref for Column<W> {
 pub struct ColumnMut<const W: usize>(Table);
 
 impl<const W: usize> ColumnMut<W> {
-    pub fn new(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        Ok(ColumnMut(Table::with_flags(object, name, W, ffi::PyBUF_ND | ffi::PyBUF_FORMAT | ffi::PyBUF_WRITABLE)?))
-    }
-
     /// Of exactly `rows` rows.
     pub fn of(object: &Bound<'_, PyAny>, name: &str, rows: usize) -> PyResult<Self> {
-        let column = ColumnMut::new(object, name)?;
-        expect_rows(name, column.0.rows, rows)?;
-        Ok(column)
+        let table = Table::with_flags(object, name, W, ffi::PyBUF_ND | ffi::PyBUF_FORMAT | ffi::PyBUF_WRITABLE)?;
+        expect_rows(name, table.rows, rows)?;
+        Ok(ColumnMut(table))
     }
 
     pub fn rows(&mut self) -> &mut [[i64; W]] {

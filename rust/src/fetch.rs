@@ -3,17 +3,17 @@
 //! The sink uses the bytes. Their version is checked here.
 
 use std::mem;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::columns::wrong;
-use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
+use crate::columns::{Bytes, Column, wrong};
+use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
 use crate::memory::Memory;
 use crate::sources::{Blob, Files, Opened, Sources, Version, span};
-use crate::threads::{Lease, Threads, Worker};
+use crate::threads::{FEW, Lease, Threads, Worker, on_threads};
 
 /// Bytes of one merged read (each thread holds as many), and the largest gap that is read to merge two rows.
 const MERGED: u64 = 512 << 10;
@@ -172,6 +172,49 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
         return Err(wrong(format!("expect: got {} versions for {} files", expected.len(), files.map_or(0, Files::len))));
     }
     Ok(expected.iter().any(Option::is_some).then(|| Watch::new(expected)))
+}
+
+/// The rows of one call with their files and buffers, held during the call.
+pub struct Rows<'py> {
+    files: Option<Bound<'py, Files>>,
+    buffers: Vec<Bytes>,
+    rows: Column<3>,
+}
+
+impl<'py> Rows<'py> {
+    /// ValueError if a row names a missing blob.
+    pub fn new(files: Option<&Bound<'py, Files>>, buffers: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let rows = Rows { files: files.cloned(), buffers: Bytes::all(buffers, "buffers")?, rows: Column::new(rows, "rows")? };
+        rows.sources().check(&rows)?;
+        Ok(rows)
+    }
+
+    pub fn files(&self) -> Option<&Files> {
+        self.files.as_ref().map(Bound::get)
+    }
+
+    pub fn sources(&self) -> Sources<'_> {
+        Sources::new(self.files(), &self.buffers)
+    }
+
+    /// Reads all rows into `sink`; returns the failures.
+    pub fn fetch<S: Sink>(&self, py: Python<'_>, watch: Option<&Watch>, threads: isize, sink: &S) -> PyResult<FailureRows> {
+        let (sources, rows): (_, &[[i64; 3]]) = (self.sources(), self);
+        let weight = |row: usize| sink.weight(row).saturating_add(rows[row][2].max(0) as usize);
+        let bytes = match self.files {
+            None if rows.len() <= FEW => (0..rows.len()).map(weight).fold(0, usize::saturating_add),
+            _ => usize::MAX,
+        };
+        Ok(on_threads(py, bytes, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())
+    }
+}
+
+impl Deref for Rows<'_> {
+    type Target = [[i64; 3]];
+
+    fn deref(&self) -> &[[i64; 3]] {
+        &self.rows
+    }
 }
 
 /// Reads all rows, unless the call ends early; `sources` has all blobs of the rows.

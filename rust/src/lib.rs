@@ -15,8 +15,6 @@ mod files;
 mod json_text;
 mod memory;
 mod repository;
-mod rows;
-mod segment;
 mod sources;
 mod threads;
 
@@ -45,17 +43,16 @@ mod _kernel {
         elements::objects::{elements_of_objects, elements_to_objects},
         elements::strings::{elements_of_strings, elements_to_strings},
         files::append_files::{birth_time, change_files, restore_files},
-        files::descriptor::Descriptor,
         files::file_copies::{NewFile, copy_files},
+        files::folders::Descriptor,
         files::listing::list_folder,
         files::publish::{await_lock, erase_files, publish_files, unlink_files},
         json_text::indent_json,
-        memory::populate,
+        memory::{Segment, populate},
         repository::base32::{decode_id, encode_ids},
         repository::manifest::{decode_manifest, encode_manifest, join_references},
         repository::msgpack_values::pack_value,
         repository::nodes::{find_nodes, skip_values},
-        segment::Segment,
         sources::{Files, open_files, read_files},
     };
 

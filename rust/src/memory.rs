@@ -4,9 +4,12 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::VecDeque;
-use std::mem;
+use std::ffi::c_int;
 use std::sync::Mutex;
+use std::{mem, ptr};
 
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::columns::{BytesMut, Room};
@@ -188,6 +191,41 @@ impl Growing {
 impl Drop for Growing {
     fn drop(&mut self) {
         give(mem::take(&mut self.memory));
+    }
+}
+
+/// Frozen bytes that the kernel created, lent to Python without a copy; their memory returns to a pool when the segment is dropped.
+#[pyclass(frozen, module = "frazil._kernel")]
+pub struct Segment(Growing);
+
+impl Segment {
+    pub fn new(bytes: Growing) -> Segment {
+        Segment(bytes)
+    }
+}
+
+#[pymethods]
+impl Segment {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// # Safety
+    /// Called by Python with a view to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        let bytes = slf.get().0.bytes();
+        let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len() as ffi::Py_ssize_t);
+        // SAFETY: Python's view; the bytes do not move or change while the object lives (it is frozen), and the view holds the object. Marked as
+        // read-only, so a request to write is refused.
+        if unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 1, flags) } == 0 {
+            return Ok(());
+        }
+        // SAFETY: as above; a refused view holds nothing.
+        unsafe { (*view).obj = ptr::null_mut() };
+        Err(PyErr::fetch(slf.py()))
     }
 }
 

@@ -13,8 +13,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, pread};
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::failures::{Code, Fault, MISSING, Outcome};
 use crate::files::beneath::{open_beneath, retry};
-use crate::files::descriptor::borrowed;
-use crate::files::folders::TRIES;
+use crate::files::folders::{TRIES, borrowed};
 
 /// Distinguishes the states of a file: inode, size, time of change in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

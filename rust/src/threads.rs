@@ -1,6 +1,6 @@
 //! Threads that live inside one call: a counter assigns jobs, the calling thread works too, and a signal ends the call. And pooled workers.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -234,6 +234,41 @@ pub fn on_threads<T: Send>(py: Python<'_>, bytes: usize, most: isize, work: impl
     let answer = detached(py, bytes, || work(&threads));
     let signals = threads.signals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     signals.raised.map_or(answer, Err)
+}
+
+pub const RUN: usize = 16; // names that a thread takes at once: they are often in one folder
+
+/// Runs `step` for each row of the result, on at most this many threads, each with its own state; Ctrl-C ends the call between two rows and while a thread waits.
+/// Then, and after a panic, the call raises, and the rows have any value.
+pub fn for_names<const W: usize, State: Default>(
+    py: Python<'_>,
+    threads: usize,
+    result: &mut [[i64; W]],
+    step: impl Fn(usize, &mut State, &Threads) -> [i64; W] + Sync,
+) -> PyResult<()> {
+    for_runs(py, threads, result, RUN, |run, state, threads| {
+        run.map_while(|number| (!threads.ended()).then(|| step(number, state, threads))).collect()
+    })
+}
+
+/// As for_names, for runs of at most `length` neighbours: `step` returns the results of the first names of a run, as many as it has done.
+pub fn for_runs<const W: usize, State: Default>(
+    py: Python<'_>,
+    threads: usize,
+    result: &mut [[i64; W]],
+    length: usize,
+    step: impl Fn(Range<usize>, &mut State, &Threads) -> Vec<[i64; W]> + Sync,
+) -> PyResult<()> {
+    let runs: Vec<_> = result.chunks_mut(length).map(Mutex::new).collect();
+    on_threads(py, usize::MAX, isize::try_from(threads).unwrap_or(isize::MAX), |threads| {
+        threads.run_jobs(runs.len(), usize::MAX, State::default, |state, job| {
+            // Each run has one thread: the lock is never contended.
+            if let Ok(mut rows) = runs[job].lock() {
+                let answers = step(job * length..job * length + rows.len(), state, threads);
+                rows[..answers.len()].copy_from_slice(&answers);
+            }
+        });
+    })
 }
 
 /// More items than this are not brief work, however small they are: each takes a microsecond or more.

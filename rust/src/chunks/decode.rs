@@ -10,8 +10,7 @@ use crate::chunks::points::Points;
 use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, Room, Strided, Table, wrong};
 use crate::failures::{FailureRows, Outcome};
-use crate::fetch::{COST_OF_A_READ, ReadPart, Requested, Sink, parse_expect};
-use crate::rows::Rows;
+use crate::fetch::{COST_OF_A_READ, ReadPart, Requested, Rows, Sink, parse_expect};
 use crate::sources::Files;
 use crate::threads::Worker;
 

@@ -13,9 +13,8 @@ use crate::chunks::points::Points;
 use crate::chunks::program::{Elements, Program};
 use crate::columns::{Column, ColumnMut, Room, Strided, Table, wrong};
 use crate::failures::{FailureRows, Failures, MISSING, Outcome};
-use crate::memory::Growing;
-use crate::rows::Rows;
-use crate::segment::Segment;
+use crate::fetch::Rows;
+use crate::memory::{Growing, Segment};
 use crate::sources::{Blob, Files, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
 

@@ -10,7 +10,7 @@ use crate::chunks::shard_index::{EMPTY, ShardIndex};
 use crate::columns::{Column, Strided, wrong};
 use crate::failures::MISSING;
 use crate::fetch::{Watch, fetch};
-use crate::files::descriptor::borrowed;
+use crate::files::folders::borrowed;
 use crate::sources::{Files, Opened, Sources, State, Version};
 use crate::threads::on_threads;
 

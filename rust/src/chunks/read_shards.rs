@@ -7,7 +7,7 @@ use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
 use crate::chunks::shard_batch::{Answer, Call, Location, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
-use crate::files::descriptor::borrowed;
+use crate::files::folders::borrowed;
 use crate::sources::{Files, Sources};
 use crate::threads::on_threads;
 

@@ -9,8 +9,7 @@ use pyo3::prelude::*;
 
 use crate::columns::{BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, FailureRows, Failures, Fault, Outcome};
-use crate::fetch::Sink;
-use crate::rows::Rows;
+use crate::fetch::{Rows, Sink};
 use crate::sources::Files;
 use crate::threads::Worker;
 

@@ -11,10 +11,8 @@ use crate::chunks::chain::{ALL, Chain, Size, check_size};
 use crate::columns::{Bytes, BytesMut, ColumnMut, Room, wrong};
 use crate::elements::heap::{VIEW, View};
 use crate::failures::{Code, FailureRows, Fault, Outcome};
-use crate::fetch::Sink;
-use crate::memory::Growing;
-use crate::rows::Rows;
-use crate::segment::Segment;
+use crate::fetch::{Rows, Sink};
+use crate::memory::{Growing, Segment};
 use crate::sources::Files;
 use crate::threads::Worker;
 

@@ -8,8 +8,7 @@ use crate::chunks::chain::Chain;
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View};
 use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
-use crate::memory::Growing;
-use crate::segment::Segment;
+use crate::memory::{Growing, Segment};
 use crate::sources::{Blob, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
 

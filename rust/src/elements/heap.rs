@@ -4,8 +4,7 @@ use pyo3::prelude::*;
 
 use crate::columns::{Bytes, BytesMut, wrong};
 use crate::failures::{Code, Fault, Outcome};
-use crate::memory::Growing;
-use crate::segment::Segment;
+use crate::memory::{Growing, Segment};
 
 /// Bytes of a view: offset (u64), length (u32), buffer (u32), in the machine's byte order.
 pub const VIEW: usize = 16;

@@ -6,8 +6,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::columns::{Bytes, BytesMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View, views};
-use crate::memory::Growing;
-use crate::segment::Segment;
+use crate::memory::{Growing, Segment};
 
 /// The elements of views, as str if they are text, else as bytes.
 #[pyfunction]

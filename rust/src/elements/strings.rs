@@ -12,8 +12,7 @@ use pyo3::prelude::*;
 use crate::columns::{Bytes, BytesMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View, views};
 use crate::failures::{Code, Fault, Outcome};
-use crate::memory::Growing;
-use crate::segment::Segment;
+use crate::memory::{Growing, Segment};
 use crate::threads::detached;
 
 /// Bytes of a packed string in an array (on machines of 64 bits), and the type number of StringDType.

@@ -9,14 +9,12 @@ use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::{kind_of, open_in, retry, unlink_in};
-use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, flush, sync, sync_names};
+use crate::files::folders::{LastFolder, Make, borrowed, check_names, flush, sync, sync_names};
 use crate::files::lock::{Lock, has_name};
-use crate::files::name_threads::for_names;
 use crate::files::publish::{Answer, Batch, changed, expectations, parts_of, present, published, refused, stamp};
 use crate::files::write_pieces::write_all;
 use crate::sources::{Version, read_up_to};
-use crate::threads::Threads;
+use crate::threads::{Threads, for_names};
 
 const JOURNAL: &str = ".__append.__lock";
 /// How far a time of change must advance to be another one, in ns: some disks keep whole seconds, or two of them.

@@ -12,15 +12,13 @@ use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::files::beneath::{FOLDER, open_beneath, open_in, retry, unlink_in};
-use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, check_names, open_folder, settle};
+use crate::files::folders::{LastFolder, Make, borrowed, check_names, open_folder, settle};
 use crate::files::lock::check_length;
-use crate::files::name_threads::for_names;
 use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
 use crate::files::publish::look_up;
 use crate::files::write_pieces::{copy_range, write_all};
 use crate::sources::{as_os_error, read_up_to};
-use crate::threads::Threads;
+use crate::threads::{Threads, for_names};
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find an unused name

@@ -8,9 +8,9 @@ use rustix::fs::{Dir, FileType};
 use rustix::io::{Errno, Result as System};
 
 use crate::files::beneath::{kind_of, stat_in};
-use crate::files::descriptor::borrowed;
-use crate::files::name_threads::for_names;
+use crate::files::folders::borrowed;
 use crate::sources::as_os_error;
+use crate::threads::for_names;
 
 const NAMES_BETWEEN_CHECKS: usize = 1 << 16; // names between two checks for Ctrl-C
 const SIZES_AT_ONCE: usize = 1 << 16; // files whose sizes are read at once, which limits the memory of the threads

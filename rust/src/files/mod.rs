@@ -5,12 +5,10 @@ pub(crate) mod append_files;
 pub(crate) mod append_journal;
 pub(crate) mod beneath;
 pub(crate) mod create;
-pub(crate) mod descriptor;
 pub(crate) mod file_copies;
 pub(crate) mod folders;
 pub(crate) mod listing;
 pub(crate) mod lock;
-pub(crate) mod name_threads;
 pub(crate) mod new_file;
 pub(crate) mod publish;
 #[cfg(test)]

@@ -15,14 +15,12 @@ use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append_files::forget_journal;
 use crate::files::beneath::{kind_of, retry, stat_in, unlink_in};
 use crate::files::create::create_run;
-use crate::files::descriptor::borrowed;
-use crate::files::folders::{LastFolder, Make, TRIES, check_names, settle, sync_names};
+use crate::files::folders::{LastFolder, Make, TRIES, borrowed, check_names, settle, sync_names};
 use crate::files::lock::Lock;
-use crate::files::name_threads::{RUN, for_names, for_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
 use crate::files::write_pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
-use crate::threads::{Threads, on_threads};
+use crate::threads::{RUN, Threads, for_names, for_runs, on_threads};
 
 /// Values of so many bytes on average are written by several threads, one value by each at a time; smaller ones in runs.
 const LARGE: i64 = 256 << 10;

@@ -12,12 +12,11 @@ use pyo3::prelude::*;
 
 use crate::columns::{Bytes, wrong};
 use crate::failures::{Code, FailureRows};
-use crate::memory::{Growing, Memory};
+use crate::memory::{Growing, Memory, Segment};
 use crate::repository::base32::{self, ID_BYTES};
 use crate::repository::manifest_encode;
 use crate::repository::msgpack::{Read, Reader, broken};
 use crate::repository::references::{COLUMNS, Columns, INLINE, NATIVE, References, VIRTUAL, join};
-use crate::segment::Segment;
 use crate::threads::detached;
 
 /// The only version of the format.

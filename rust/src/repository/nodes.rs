@@ -7,10 +7,10 @@ use pyo3::types::PyString;
 
 use crate::columns::{Bytes, wrong};
 use crate::failures::{Code, FailureRows};
+use crate::memory::Segment;
 use crate::repository::base32;
 use crate::repository::manifest::segment;
 use crate::repository::msgpack::{Read, Reader, broken};
-use crate::segment::Segment;
 use crate::threads::detached;
 
 /// Start of the key, start of the value, its end, the node's id, its kind; for a plain node also where its attributes begin, for a plain array its metadata and
