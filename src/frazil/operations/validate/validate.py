@@ -30,7 +30,7 @@ from frazil.operations.shards.shard_index import (
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, restore_keys, torn_keys
+from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, torn_keys
 from frazil.stores.local.folders import each_folder
 from frazil.stores.local.system_errors import refused
 from frazil.stores.location_overlap import shown
@@ -270,8 +270,8 @@ class _Run:
         torn, copied, store = set[str](), set[str](), chunk_store(array)
         for low in range(0, len(keys), _BATCH):
             part = keys[low : low + _BATCH]
-            found, others = torn_keys(store, part)
-            torn.update(restore_keys(store, part) if self._repair else found)
+            found, others = torn_keys(store, part, restore=self._repair)
+            torn.update(found)
             copied.update(others)
         message = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does the next reader"
         for row in [row for row, key in enumerate(keys) if key in torn]:

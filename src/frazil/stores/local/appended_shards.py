@@ -78,29 +78,18 @@ def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
     return any(code in (_LEFT, _TORN) for code in codes), min(codes, default=0) < 0
 
 
-def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
-    """Restores the files of keys, as restore_files. Returns those with a killed append. Does nothing in stores that do not change shards in place.
-
-    Raises StoreError."""
+def torn_keys(store: Store, keys: Sequence[str], *, restore: bool) -> tuple[list[str], list[str]]:
+    """The keys of files with a killed append: those that are restored (now, or by the next reader), and those that were copied since. Raises StoreError."""
     root = _root(store)
-    return [] if root is None else _of_code(keys, _codes(root, keys), _TORN)
+    found = [] if root is None else [*zip(keys, _codes(root, keys, look=not restore), strict=True)]
+    return [key for key, code in found if code == _TORN], [key for key, code in found if code == _COPIED]
 
 
 def restore_all(store: Store, keys: Sequence[str]) -> None:
-    """As restore_keys, before the files are copied without their journals. Raises ChecksumError for a file that may have been copied while it was torn."""
-    root = _root(store)
-    copied = [] if root is None else _of_code(keys, _codes(root, keys), _COPIED)
+    """Restores files before they are copied without their journals. Raises ChecksumError for one that may have been copied while it was torn."""
+    _, copied = torn_keys(store, keys, restore=True)
     if copied:
         raise ChecksumError(f"the shard may be torn: {COPIED_TORN}", key=copied[0], hint=COPIED_HINT)
-
-
-def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The keys of files with a killed append: those that the next reader restores, and those that were copied since. Restores nothing. Raises StoreError."""
-    root = _root(store)
-    if root is None:
-        return [], []
-    codes = _codes(root, keys, look=True)
-    return _of_code(keys, codes, _TORN), _of_code(keys, codes, _COPIED)
 
 
 def restore_copy(store: Store, key: str, *, readable: bool) -> None:
@@ -119,19 +108,13 @@ def was_copied(root: KernelRoot, name: str) -> bool:
 
 
 def was_restored(store: Store, keys: Sequence[str]) -> bool:
-    """Restores the files of keys, as restore_keys. Returns whether reading them again may give another result, as a writer was changing one of them.
-
-    Raises StoreError."""
+    """Restores the files of keys. Returns whether reading them again may give another result, as a writer was changing one of them. Raises StoreError."""
     root = _root(store)
     return root is not None and restore_files(root, keys)[0]
 
 
 def _root(store: Store) -> KernelRoot | None:
     return store.kernel_root() if isinstance(store, LocalStore) else None
-
-
-def _of_code(names: Sequence[str], codes: Sequence[int], expected: int) -> list[str]:
-    return [name for name, code in zip(names, codes, strict=True) if code == expected]
 
 
 def _codes(

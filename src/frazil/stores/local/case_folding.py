@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from errno import EIO
 from functools import partial
 
 from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
-from frazil.stores.local.system_errors import refused
+from frazil.stores.local.system_errors import refusing
 
 _MOST_NAMES = 64  # names of a folder
 
@@ -72,10 +71,8 @@ def _is_found_swapped(path: str, folder: int | None) -> bool | None:
 
 def refuse_clash(root: int, names: Sequence[str]) -> None:
     """Raises AlreadyExistsError for a name that `find_clash` finds, StoreError for a folder that cannot be listed."""
-    try:
+    with refusing("cannot be written", names[0]):
         clash = find_clash(root, names)
-    except OSError as error:
-        raise refused("cannot be written", error.errno or EIO, names[0]) from error
     if clash is not None:
         raise AlreadyExistsError(
             f"for this disk, this key and {clash[1]!r} are the same name",

@@ -19,6 +19,7 @@ from frazil.stores.values import (
     CREATE_LAST,
     FOLDER,
     FOUND,
+    NO_SPANS,
     Columns,
     CreateOnly,
     Fetched,
@@ -54,33 +55,28 @@ def are_recent(changed: Columns, now: int) -> Flags:
     return np.asarray(changed > now - np.where(changed % 1_000_000_000, _CLOCK_STEP_NS, _WHOLE_SECONDS_NS), np.bool_)
 
 
-def unknown_sizes(count: int) -> Columns:
+def not_looked_up(sources: Sources, count: int, state: int, rows: Columns = NO_SPANS) -> Fetched:
+    """An answer for `count` names of one status, without versions and sizes."""
     sizes = np.empty(count, np.int64)
     sizes.fill(-1)
-    return sizes
+    return Fetched(sources, [state] * count, [None] * count, sizes, rows)
 
 
-def answered(
-    sources: Sources,
-    versions: Versions,
-    sizes: Columns,
-    version_may_repeat: Sequence[bool] | None,
-    folders: Sequence[int],
-    spans: Columns,
-    expect: Versions | None,
-) -> Fetched:
+def answered(found: Fetched, spans: Columns, expect: Versions | None) -> Fetched:
     """The found objects, each with its status under `expect`, and the rows of the spans."""
-    status = [ABSENT_KEY if version is None else FOUND for version in versions]
-    for i in folders:
-        status[i] = FOLDER
-    mark_stale(status, versions, expect)
-    rows = object_rows(spans, status, sizes, files=True)
-    return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
+    status = [
+        FOUND if version is not None else FOLDER if state == FOLDER else ABSENT_KEY
+        for state, version in zip(found.status, found.versions, strict=True)
+    ]
+    mark_stale(status, found.versions, expect)
+    rows = object_rows(spans, status, found.sizes, files=True)
+    return Fetched(found.sources, status, found.versions, found.sizes, rows, found.version_may_repeat)
 
 
-def raw(rows: Columns) -> bytes:
-    """Rows (code, inode, size, time of change) as bytes, 32 for each row, of which the last 24 are a version."""
-    return rows.astype("<i8", copy=False).tobytes()
+def row_versions(rows: Columns) -> list[Version]:
+    """The versions in rows (code, inode, size, time of change)."""
+    table = rows.astype("<i8", copy=False).tobytes()
+    return [table[end - 24 : end] for end in range(32, len(table) + 1, 32)]
 
 
 def expected(version: Version | None) -> Version | None:

@@ -28,8 +28,8 @@ from frazil.stores.local.kernel_results import (
     file_version,
     has_suffix,
     is_recent,
-    raw,
-    unknown_sizes,
+    not_looked_up,
+    row_versions,
 )
 from frazil.stores.local.system_errors import (
     NOT_SYNCED,
@@ -39,15 +39,20 @@ from frazil.stores.local.system_errors import (
     not_synced,
     reason_of,
     refused,
+    refusing,
     unreadable,
 )
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
+    ABSENT_KEY,
     CREATE_LAST,
     CREATE_ONLY,
+    FOLDER,
+    FOUND,
     NO_KEYS,
+    NO_SPANS,
     PAGE,
     UNKNOWN,
     Capabilities,
@@ -74,9 +79,13 @@ else:
     new_files = LateModule("frazil.stores.local.new_files")
 
 T = TypeVar("T")
-_ERASED_AT_ONCE = 1024
 _CREATED_TOGETHER: Final = 16  # names that the kernel creates in one run
 _LOCAL = Capabilities(direct=True, streams=True, erases_prefixes=True, local=True)
+
+
+def _when_free(names: Sequence[str], call: Callable[[], T]) -> T:
+    """call(); for one name repeated while files are lacking."""
+    return call() if len(names) > 1 else when_files_are_free(call)
 
 
 class LocalStore(Store):
@@ -160,15 +169,7 @@ class LocalStore(Store):
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, except with
         `single_read`: then the kernel opens it when it is read."""
         if continue_from is not None and UNKNOWN not in continue_from.status:
-            return answered(
-                continue_from.sources,
-                continue_from.versions,
-                continue_from.sizes,
-                continue_from.version_may_repeat,
-                (),
-                spans,
-                expect,
-            )
+            return answered(continue_from, spans, expect)
         folders.check_names(names)
         if single_read and expect is None and not has_suffix(spans):
             root = self._current_root()
@@ -177,53 +178,33 @@ class LocalStore(Store):
                     files = _kernel.open_files(root.fd, names, None)
                 except OSError as error:
                     raise unreadable(error.errno or 0, key=names[0]) from error
-                count = len(names)
-                return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
+                return not_looked_up(Sources(files, ()), len(names), UNKNOWN, spans)
         root = self._open()
+        found = _when_free(names, partial(self._opened, root, names))
+        if root is not None and None in found.versions and root.is_removed():
+            found = self._opened(self._current_root(), names)
+        return answered(found, spans, expect)
+
+    def _opened(self, root: RootFolder | None, names: Sequence[str]) -> Fetched:
+        """The files of names, held open."""
         if root is None:
-            return self._missing_answer(names, spans, expect)
-        found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
-        if None in found[1] and root.is_removed():
-            root = self._current_root()
-            if root is None:
-                return self._missing_answer(names, spans, expect)
-            found = self._opened(root, names)
-        return answered(*found, spans, expect)
-
-    def _missing_answer(self, names: Sequence[str], spans: Columns, expect: Versions | None) -> Fetched:
-        return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
-
-    def _opened(
-        self, root: RootFolder, names: Sequence[str]
-    ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
-        """Sources, versions, sizes and version_may_repeat of a Fetched, and the names that are folders."""
+            return not_looked_up(Sources(None, ()), len(names), ABSENT_KEY)
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
-        table = raw(stat)
         now = time.time_ns()
-        versions: list[Version | None] = []
-        version_may_repeat: list[bool] = []
-        folders: list[int] = []
+        status, may_repeat = [FOUND] * len(names), [False] * len(names)
+        versions: list[Version | None] = [*row_versions(stat)]
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
-                versions.append(table[32 * i + 8 : 32 * i + 32])
-                version_may_repeat.append(is_recent(changed, now))
+                may_repeat[i] = is_recent(changed, now)
             elif code in NOWHERE:
-                if code == errno.EISDIR:
-                    folders.append(i)
-                stat[i, 2] = -1
-                versions.append(None)
-                version_may_repeat.append(False)
+                status[i] = FOLDER if code == errno.EISDIR else ABSENT_KEY
+                versions[i], stat[i, 2] = None, -1
             else:
                 del files  # closed now, not when the error is forgotten
                 raise unreadable(code, key=names[i])
-        return (
-            Sources(files, ()),
-            versions,
-            stat[:, 2],
-            version_may_repeat if True in version_may_repeat else None,
-            folders,
-        )
+        recent = may_repeat if True in may_repeat else None
+        return Fetched(Sources(files, ()), status, versions, stat[:, 2], NO_SPANS, recent)
 
     def unsynced(self) -> LocalStore:
         return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
@@ -242,28 +223,22 @@ class LocalStore(Store):
         """As the port says. If one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
-        if len(names) == 1:
-            if pieces.parts is not None:
-                return [self._put_parts(names[0], pieces.parts)]
-            return when_files_are_free(partial(self._put, names, pieces, expect))
-        return self._put(names, pieces, expect)
+        if pieces.parts is not None:
+            return [self._put_parts(names[0], pieces.parts)]
+        return _when_free(names, partial(self._put, names, pieces, expect))
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         conditions = [expected(version) for version in expect]
         root = self._open() or self._root_created()
         result = self._published(root, names, pieces, conditions)
-        rows = result.tolist()
-        if errno.ENOENT in [row[0] for row in rows] and root.is_removed():  # nothing was written
+        if errno.ENOENT in result[:, 0].tolist() and root.is_removed():  # nothing was written
             result = self._published(self._root_created(), names, pieces, conditions)
-            rows = result.tolist()
-        table = raw(result)
-        answers: list[Version | Changed] = []
-        for i, (code, _, size, _) in enumerate(rows):
-            version = table[32 * i + 8 : 32 * i + 32]
+        answers: list[Version | Changed] = [*row_versions(result)]
+        for i, (code, reason, size, _) in enumerate(result.tolist()):
             if code == 0:
-                answers.append(version)
-            elif code == -1:
-                answers.append(Changed(ABSENT if size < 0 else version))
+                continue
+            if code == -1:
+                answers[i] = Changed(ABSENT if size < 0 else row_versions(result[i])[0])
             elif code == -2:
                 raise StoreError(
                     "a piece of the new value cannot be read from its source; nothing was changed",
@@ -271,7 +246,7 @@ class LocalStore(Store):
                     hint="read the old value again and repeat the write",
                 )
             elif code == NOT_SYNCED:
-                raise not_synced(result.item(i, 1), names[i])
+                raise not_synced(reason, names[i])
             else:
                 done = False if isinstance(expect[i], CreateOnly) and code not in REMOTE else None
                 raise refused("cannot be written", code, names[i], done=done)
@@ -303,9 +278,7 @@ class LocalStore(Store):
             self._erase_below(names[0])
             return [None]
         self._check_writable(names)
-        if len(names) == 1:
-            return when_files_are_free(partial(self._erase, names, expect))
-        return self._erase(names, expect)
+        return _when_free(names, partial(self._erase, names, expect))
 
     def _erase(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         root = self._current_root()
@@ -314,26 +287,23 @@ class LocalStore(Store):
             result[:] = (-1, 0, -1, 0)
         else:
             _kernel.erase_files(root.fd, names, [expected(version) for version in expect], self.sync, result)
-        table = raw(result)
-        answers: list[Changed | None] = []
-        for i, (code, inode, size, _) in enumerate(result.tolist()):
-            if code == 0:
-                answers.append(None)
-            elif code == errno.EISDIR or (code == -1 and size < 0):
-                answers.append(Changed(ABSENT) if expect[i] else None)
+        answers: list[Changed | None] = [None] * len(names)
+        for i, (code, reason, size, _) in enumerate(result.tolist()):
+            if code == errno.EISDIR or (code == -1 and size < 0):
+                answers[i] = Changed(ABSENT) if expect[i] else None
             elif code == -1:
-                answers.append(Changed(table[32 * i + 8 : 32 * i + 32]))
-            else:
-                raise not_synced(inode, names[i]) if code == NOT_SYNCED else refused("cannot be erased", code, names[i])
+                answers[i] = Changed(row_versions(result[i])[0])
+            elif code:
+                raise (
+                    not_synced(reason, names[i]) if code == NOT_SYNCED else refused("cannot be erased", code, names[i])
+                )
         return answers
 
     def _erase_below(self, prefix: str) -> None:
         self.require("erasable")
 
         def erase(keys: list[str]) -> None:
-            for first in range(0, len(keys), _ERASED_AT_ONCE):
-                part = keys[first : first + _ERASED_AT_ONCE]
-                self.erase_many(part, [None] * len(part))
+            self.erase_many(keys, [None] * len(keys))
 
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
 
@@ -401,12 +371,8 @@ class LocalStore(Store):
         root = self._current_root()
         if root is None:
             return nothing
-        try:
+        with refusing("cannot be listed", prefix, path=self.path):
             return look(root.fd)
-        except StoreError:
-            raise
-        except OSError as error:
-            raise refused("cannot be listed", error.errno or 0, prefix, path=self.path) from error
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from frazil.stores.values import Columns
 from frazil.stores.wrappers import WrappedStore
 
 _ALWAYS: Final = 2**63 - 1  # for files that cannot be looked at: newer than anything
-_NEVER: Final = 0
 
 
 def changed_at(store: Store, keys: Sequence[str]) -> Columns | None:
@@ -41,7 +40,8 @@ def written_at(store: Store, keys: Sequence[str]) -> Columns | None:
     local = _local(store)
     if local is None:
         return None
-    return np.array([_write(f"{local.path}/{key}") for key in keys], np.int64)
+    found = [_stat(f"{local.path}/{key}") for key in keys]
+    return np.array([0 if stat is None else stat.st_mtime_ns for stat in found], np.int64)
 
 
 def _local(store: Store) -> LocalStore | None:
@@ -51,15 +51,12 @@ def _local(store: Store) -> LocalStore | None:
 
 
 def _change(path: str) -> int:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return _ALWAYS
-    return max(stat.st_mtime_ns, stat.st_ctime_ns)
+    stat = _stat(path)
+    return _ALWAYS if stat is None else max(stat.st_mtime_ns, stat.st_ctime_ns)
 
 
-def _write(path: str) -> int:
+def _stat(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path).st_mtime_ns
+        return os.stat(path)
     except OSError:
-        return _NEVER
+        return None

@@ -5,12 +5,12 @@ No locks are taken: no other process writes these keys yet (Store.copy_in), or a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from errno import EACCES, EIO, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
 from functools import partial
 from io import FileIO
 from itertools import compress
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,13 +18,10 @@ from frazil import _kernel
 from frazil.base.threads import to_its_end
 from frazil.errors import StoreError
 from frazil.stores.local.folders import enter_folder, sync_names
-from frazil.stores.local.system_errors import not_synced, refused, unreadable
+from frazil.stores.local.system_errors import not_synced, refused, refusing, unreadable
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 ABSENT: Final = -1
 _CHANGED: Final = -2
@@ -70,18 +67,14 @@ def sync_files(root: int, names: Sequence[str]) -> list[str]:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=root)
 
     for name in names:
-        try:
-            file = to_its_end(partial(FileIO, name, opener=opener))
-        except FileNotFoundError:
-            absent.append(name)
-            continue
-        except OSError as error:
-            raise refused("cannot be synced", error.errno or 0, name, done=False) from error
-        with file:
+        with refusing("cannot be synced", name, done=False):
             try:
-                os.fsync(file)
-            except OSError as error:
-                raise refused("cannot be synced", error.errno or 0, name) from error
+                file = to_its_end(partial(FileIO, name, opener=opener))
+            except FileNotFoundError:
+                absent.append(name)
+                continue
+        with file, refusing("cannot be synced", name):
+            os.fsync(file)
         while folder := name.rpartition("/")[0]:
             folders.add(folder)
             name = folder
@@ -113,23 +106,18 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:
     """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts` as they are; then no file is created."""
-    new = _written(name, _kernel.NewFile, root, name)
+    with refusing("cannot be written", name):
+        new = _kernel.NewFile(root, name)
     try:
         for part in parts:
-            _written(name, new.write, part)
-        _written(name, new.publish, sync)
+            with refusing("cannot be written", name):
+                new.write(part)
+        with refusing("cannot be written", name):
+            new.publish(sync)
     finally:
         new.give_up()  # unless it is published
     if sync:
         sync_folders(root, [name.rpartition("/")[0]])
-
-
-def _written(name: str, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """The result of a call of the kernel."""
-    try:
-        return call(*arguments, **named)
-    except OSError as error:
-        raise refused("cannot be written", error.errno or EIO, name) from error
 
 
 def sync_folders(root: int, paths: Iterable[str]) -> None:
@@ -137,10 +125,8 @@ def sync_folders(root: int, paths: Iterable[str]) -> None:
     for path in paths:
         at: str | None = path
         while at is not None:
-            try:
+            with refusing("cannot be synced", at, done=False):
                 folder = enter_folder(root, at)
-            except OSError as error:
-                raise refused("cannot be synced", error.errno or EIO, at, done=False) from error
             if folder is not None:
                 try:
                     sync_names(folder.fd)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from frazil.errors import AccessError, StoreError
@@ -89,6 +91,17 @@ def refused(message: str, code: int, key: str, *, done: bool | None = None, path
     """The error for an object that "cannot be written" (erased, listed). done: as in StoreError; path: of the store."""
     reason, hint = reason_of(code)
     return StoreError(f"the object {message}: {reason}", errno=code, done=done, key=key, path=path, hint=hint)
+
+
+@contextmanager
+def refusing(message: str, key: str, *, done: bool | None = None, path: str | None = None) -> Iterator[None]:
+    """A block whose errors of the system become those of `refused`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise refused(message, error.errno or errno.EIO, key, done=done, path=path) from error
 
 
 def not_synced(code: int, key: str) -> StoreError:
