@@ -19,7 +19,6 @@ from frazil.stores.values import (
     CREATE_LAST,
     FOLDER,
     FOUND,
-    NO_SPANS,
     Columns,
     CreateOnly,
     Fetched,
@@ -55,22 +54,28 @@ def are_recent(changed: Columns, now: int) -> Flags:
     return np.asarray(changed > now - np.where(changed % 1_000_000_000, _CLOCK_STEP_NS, _WHOLE_SECONDS_NS), np.bool_)
 
 
-def not_looked_up(sources: Sources, count: int, state: int, rows: Columns = NO_SPANS) -> Fetched:
-    """An answer for `count` names of one status, without versions and sizes."""
+def unknown_sizes(count: int) -> Columns:
     sizes = np.empty(count, np.int64)
     sizes.fill(-1)
-    return Fetched(sources, [state] * count, [None] * count, sizes, rows)
+    return sizes
 
 
-def answered(found: Fetched, spans: Columns, expect: Versions | None) -> Fetched:
+def answered(
+    sources: Sources,
+    versions: Versions,
+    sizes: Columns,
+    version_may_repeat: Sequence[bool] | None,
+    spans: Columns,
+    expect: Versions | None,
+    folders: Sequence[int] = (),
+) -> Fetched:
     """The found objects, each with its status under `expect`, and the rows of the spans."""
-    status = [
-        FOUND if version is not None else FOLDER if state == FOLDER else ABSENT_KEY
-        for state, version in zip(found.status, found.versions, strict=True)
-    ]
-    mark_stale(status, found.versions, expect)
-    rows = object_rows(spans, status, found.sizes, files=True)
-    return Fetched(found.sources, status, found.versions, found.sizes, rows, found.version_may_repeat)
+    status = [ABSENT_KEY if version is None else FOUND for version in versions]
+    for i in folders:
+        status[i] = FOLDER
+    mark_stale(status, versions, expect)
+    rows = object_rows(spans, status, sizes, files=True)
+    return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 
 
 def row_versions(rows: Columns) -> list[Version]:

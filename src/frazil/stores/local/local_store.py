@@ -28,8 +28,8 @@ from frazil.stores.local.kernel_results import (
     file_version,
     has_suffix,
     is_recent,
-    not_looked_up,
     row_versions,
+    unknown_sizes,
 )
 from frazil.stores.local.system_errors import (
     NOT_SYNCED,
@@ -46,13 +46,9 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
-    ABSENT_KEY,
     CREATE_LAST,
     CREATE_ONLY,
-    FOLDER,
-    FOUND,
     NO_KEYS,
-    NO_SPANS,
     PAGE,
     UNKNOWN,
     Capabilities,
@@ -169,7 +165,8 @@ class LocalStore(Store):
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, except with
         `single_read`: then the kernel opens it when it is read."""
         if continue_from is not None and UNKNOWN not in continue_from.status:
-            return answered(continue_from, spans, expect)
+            sources, _, versions, sizes, _, may_repeat, *_ = continue_from
+            return answered(sources, versions, sizes, may_repeat, spans, expect)
         folders.check_names(names)
         if single_read and expect is None and not has_suffix(spans):
             root = self._current_root()
@@ -178,33 +175,39 @@ class LocalStore(Store):
                     files = _kernel.open_files(root.fd, names, None)
                 except OSError as error:
                     raise unreadable(error.errno or 0, key=names[0]) from error
-                return not_looked_up(Sources(files, ()), len(names), UNKNOWN, spans)
+                count = len(names)
+                return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
         root = self._open()
-        found = _when_free(names, partial(self._opened, root, names))
-        if root is not None and None in found.versions and root.is_removed():
-            found = self._opened(self._current_root(), names)
-        return answered(found, spans, expect)
+        answer = _when_free(names, partial(self._opened, root, names, spans, expect))
+        if root is not None and None in answer.versions and root.is_removed():
+            return self._opened(self._current_root(), names, spans, expect)
+        return answer
 
-    def _opened(self, root: RootFolder | None, names: Sequence[str]) -> Fetched:
+    def _opened(
+        self, root: RootFolder | None, names: Sequence[str], spans: Columns, expect: Versions | None
+    ) -> Fetched:
         """The files of names, held open."""
         if root is None:
-            return not_looked_up(Sources(None, ()), len(names), ABSENT_KEY)
+            count = len(names)
+            return answered(Sources(None, ()), [None] * count, unknown_sizes(count), None, spans, expect)
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
         now = time.time_ns()
-        status, may_repeat = [FOUND] * len(names), [False] * len(names)
         versions: list[Version | None] = [*row_versions(stat)]
+        may_repeat = [False] * len(names)
+        found_folders: list[int] = []
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
                 may_repeat[i] = is_recent(changed, now)
             elif code in NOWHERE:
-                status[i] = FOLDER if code == errno.EISDIR else ABSENT_KEY
+                if code == errno.EISDIR:
+                    found_folders.append(i)
                 versions[i], stat[i, 2] = None, -1
             else:
                 del files  # closed now, not when the error is forgotten
                 raise unreadable(code, key=names[i])
         recent = may_repeat if True in may_repeat else None
-        return Fetched(Sources(files, ()), status, versions, stat[:, 2], NO_SPANS, recent)
+        return answered(Sources(files, ()), versions, stat[:, 2], recent, spans, expect, found_folders)
 
     def unsynced(self) -> LocalStore:
         return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
