@@ -15,8 +15,8 @@ from frazil.base.record import Record
 from frazil.codecs.sharding.shard import Level
 from frazil.stores.keys.listing import first_level
 from frazil.stores.store import Store
+from frazil.stores.transformer.shard_chunks import in_batches, open_shards
 from frazil.stores.transformer.shard_keys import ShardKeys
-from frazil.stores.transformer.shard_reader import in_batches, open_shards
 from frazil.stores.values import Columns
 
 

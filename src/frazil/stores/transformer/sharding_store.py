@@ -1,11 +1,11 @@
 """The sharding storage transformer as a store over a store: the store below has shards, this one their chunks (sharding storage transformer 1.0).
 
-Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and the layout of a shard in
-codecs/sharding/shard.py. The array engine does not use this: it plans the same shards itself."""
+Which keys are chunks is in shard_keys.py, how they are read and replaced in shard_chunks.py, and the layout of a shard in codecs/sharding/shard.py. The array
+engine does not use this: it plans the same shards itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import index
 from typing import Final
@@ -25,15 +25,9 @@ from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.transformer.shard_chunks import ReadShards, ShardWriter, fetch_chunks, locate_chunks, open_shards
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
-from frazil.stores.transformer.shard_reader import (
-    ReadShards,
-    fetch_chunks,
-    locate_chunks,
-    open_shards,
-)
-from frazil.stores.transformer.shard_writer import ShardWriter, Values, erased_values, new_values
 from frazil.stores.values import (
     OPEN_AT_ONCE,
     Capabilities,
@@ -151,14 +145,7 @@ class ShardingStore(WrappedStore):
 
     def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As the port says. A shard whose chunks are all given, with ANY, is not read; of others the index is read, and the parts that are kept."""
-        return self._changed(  # type: ignore[return-value] # every given chunk then has a version
-            names,
-            expect,
-            lambda rows: new_values(picked(pieces, rows)),
-            lambda plain: self.inner.put_many(
-                [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
-            ),
-        )
+        return self._changed(names, pieces, expect)  # type: ignore[return-value] # every given chunk then has a version
 
     def erase_many(self, names: Sequence[str], expect: Versions) -> list[Changed | None]:
         """As the port says. A shard without any chunk left is erased; another one is written without the erased chunks. If `inner` cannot erase, a shard
@@ -169,32 +156,26 @@ class ShardingStore(WrappedStore):
             return [None]
         if not self.inner.capabilities.erasable and any(self._keys.coordinates(name) is None for name in names):
             self.inner.require("erasable")
-        return self._changed(  # type: ignore[return-value] # an erased chunk has no version
-            names,
-            expect,
-            lambda rows: erased_values(len(rows)),
-            lambda plain: self.inner.erase_many(
-                [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
-            ),
-        )
+        return self._changed(names, None, expect)  # type: ignore[return-value] # an erased chunk has no version
 
-    def _changed(
-        self,
-        names: Sequence[str],
-        expect: Versions,
-        values_of: Callable[[Columns], Values],
-        relayed: Callable[[Columns], Sequence[Version | Changed | None]],
-    ) -> list[Version | Changed | None]:
-        """The result for each name, of chunks and of other keys, whose rows the functions get."""
+    def _changed(self, names: Sequence[str], pieces: Pieces | None, expect: Versions) -> list[Version | Changed | None]:
+        """The result for each name, of chunks and of other keys. Without pieces they are erased."""
         rows, chunk_rows = self._chunk_rows(names)
         answers: list[Version | Changed | None] = [None] * len(names)
-        plain = np.delete(np.arange(len(names)), rows)
-        if rows:
-            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], values_of(np.array(rows, np.int64)))
-            for row, answer in zip(rows, chunks, strict=True):
-                answers[row] = answer
-        if len(plain):
-            for row, answer in zip(plain.tolist(), relayed(plain), strict=True):
+        chunks, others = np.array(rows, np.int64), np.delete(np.arange(len(names)), rows)
+        for part in (chunks, others):
+            if not len(part):
+                continue
+            values = None if pieces is None else picked(pieces, part)
+            keys, versions = [names[row] for row in part.tolist()], [expect[row] for row in part.tolist()]
+            found: Sequence[Version | Changed | None]
+            if part is chunks:
+                found = self._writer.change(chunk_rows, versions, values)
+            elif values is None:
+                found = self.inner.erase_many(keys, versions)
+            else:
+                found = self.inner.put_many(keys, values, versions)
+            for row, answer in zip(part.tolist(), found, strict=True):
                 answers[row] = answer
         return answers
 
