@@ -78,12 +78,6 @@ def answered(
     return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 
 
-def row_versions(rows: Columns) -> list[Version]:
-    """The versions in rows (code, inode, size, time of change)."""
-    table = rows.astype("<i8", copy=False).tobytes()
-    return [table[end - 24 : end] for end in range(32, len(table) + 1, 32)]
-
-
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; an invalid version of this store becomes that of a missing file."""
     if isinstance(version, CreateOnly):
@@ -92,8 +86,8 @@ def expected(version: Version | None) -> Version | None:
 
 
 def pack_version(inode: int, size: int, changed: int) -> Version:
-    """The version of a file with these numbers from os.stat."""
-    return _PACK(inode, size, changed & _WORD)
+    """The version of a file with these numbers, from os.stat or from the kernel."""
+    return _PACK(inode & _WORD, size, changed & _WORD)
 
 
 def numbers_of(versions: Versions) -> Columns:

@@ -28,7 +28,7 @@ from frazil.stores.local.kernel_results import (
     file_version,
     has_suffix,
     is_recent,
-    row_versions,
+    pack_version,
     unknown_sizes,
 )
 from frazil.stores.local.system_errors import (
@@ -193,16 +193,19 @@ class LocalStore(Store):
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
         now = time.time_ns()
-        versions: list[Version | None] = [*row_versions(stat)]
-        may_repeat = [False] * len(names)
+        versions: list[Version | None] = []
+        may_repeat: list[bool] = []
         found_folders: list[int] = []
-        for i, (code, _, _, changed) in enumerate(stat.tolist()):
+        for i, (code, inode, size, changed) in enumerate(stat.tolist()):
             if code == 0:
-                may_repeat[i] = is_recent(changed, now)
+                versions.append(pack_version(inode, size, changed))
+                may_repeat.append(is_recent(changed, now))
             elif code in NOWHERE:
                 if code == errno.EISDIR:
                     found_folders.append(i)
-                versions[i], stat[i, 2] = None, -1
+                stat[i, 2] = -1
+                versions.append(None)
+                may_repeat.append(False)
             else:
                 del files  # closed now, not when the error is forgotten
                 raise unreadable(code, key=names[i])
@@ -236,12 +239,12 @@ class LocalStore(Store):
         result = self._published(root, names, pieces, conditions)
         if errno.ENOENT in result[:, 0].tolist() and root.is_removed():  # nothing was written
             result = self._published(self._root_created(), names, pieces, conditions)
-        answers: list[Version | Changed] = [*row_versions(result)]
-        for i, (code, reason, size, _) in enumerate(result.tolist()):
+        answers: list[Version | Changed] = []
+        for i, (code, inode, size, changed) in enumerate(result.tolist()):
             if code == 0:
-                continue
-            if code == -1:
-                answers[i] = Changed(ABSENT if size < 0 else row_versions(result[i])[0])
+                answers.append(pack_version(inode, size, changed))
+            elif code == -1:
+                answers.append(Changed(ABSENT if size < 0 else pack_version(inode, size, changed)))
             elif code == -2:
                 raise StoreError(
                     "a piece of the new value cannot be read from its source; nothing was changed",
@@ -249,7 +252,7 @@ class LocalStore(Store):
                     hint="read the old value again and repeat the write",
                 )
             elif code == NOT_SYNCED:
-                raise not_synced(reason, names[i])
+                raise not_synced(inode, names[i])
             else:
                 done = False if isinstance(expect[i], CreateOnly) and code not in REMOTE else None
                 raise refused("cannot be written", code, names[i], done=done)
@@ -291,14 +294,14 @@ class LocalStore(Store):
         else:
             _kernel.erase_files(root.fd, names, [expected(version) for version in expect], self.sync, result)
         answers: list[Changed | None] = [None] * len(names)
-        for i, (code, reason, size, _) in enumerate(result.tolist()):
+        for i, (code, inode, size, changed) in enumerate(result.tolist()):
             if code == errno.EISDIR or (code == -1 and size < 0):
                 answers[i] = Changed(ABSENT) if expect[i] else None
             elif code == -1:
-                answers[i] = Changed(row_versions(result[i])[0])
+                answers[i] = Changed(pack_version(inode, size, changed))
             elif code:
                 raise (
-                    not_synced(reason, names[i]) if code == NOT_SYNCED else refused("cannot be erased", code, names[i])
+                    not_synced(inode, names[i]) if code == NOT_SYNCED else refused("cannot be erased", code, names[i])
                 )
         return answers
 
