@@ -1,4 +1,4 @@
-"""Zip archives as stores: zip_store.py is the store, directory.py knows the format, entries.py the entries, archive_file.py writes.
+"""Zip archives as stores: zip_store.py is the store, directory.py knows the format and the entries, archive_file.py writes.
 
 Reading is done in place, through any store that reads ranges of objects. Not here: files of NumPy, whose arrays are members of archives
 (integrations/files)."""

@@ -1,7 +1,7 @@
 """Changing a zip archive that is a local file: its lock, the journal that undoes the changes of a killed writer, appended entries, a new
 directory, and a new file without unused parts.
 
-The steps, and what a reader finds after each, are in docs/design/069-zip.md. The entries are in entries.py."""
+The steps, and what a reader finds after each, are in docs/design/069-zip.md. The entries are in directory.py."""
 
 from __future__ import annotations
 
@@ -29,14 +29,9 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import reason_of, refused
 from frazil.stores.values import Columns, Version
 from frazil.stores.zip.directory import (
-    BOUND,
     CENTRAL,
     DESCRIPTOR,
     FIXED,
-    FLAGS,
-    HEADER,
-    NAME,
-    STORED,
     Directory,
     end_records,
     extra_lengths,
@@ -232,12 +227,12 @@ def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
     end = find_end(tail, start + len(tail))
     assert end is not None, "the archive is whole"
     directory = parse_directory(tail[: end.length], end)
-    order = np.argsort(directory.table[:-1, HEADER])
+    order = np.argsort(directory.table["header"][:-1])
     table = directory.table[order]
-    header = table[:, HEADER]
+    header = table["header"]
     heads = np.frombuffer(b"".join(file.heads(header.tolist())), np.uint8).reshape(-1, FIXED)
-    last = header + FIXED + table[:, NAME] + table[:, STORED] + extra_lengths(heads)
-    last = np.where(table[:, FLAGS] & DESCRIPTOR, np.minimum(last + _LONGEST, table[:, BOUND]), last)
+    last = header + FIXED + table["name"] + table["stored"] + extra_lengths(heads)
+    last = np.where(table["flags"] & DESCRIPTOR, np.minimum(last + _LONGEST, table["bound"]), last)
     spans = np.stack((header, last - header), axis=1)
     file.rewrite([(a, n) for a, n in spans.tolist()], _moved(directory, order, spans[:, 1]))
 

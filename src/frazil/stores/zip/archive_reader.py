@@ -41,23 +41,16 @@ from frazil.stores.values import (
 )
 from frazil.stores.zip.archive_file import JOURNAL, Journal, parse_journal
 from frazil.stores.zip.directory import (
-    BOUND,
-    CRC,
-    DATA,
     FIXED,
-    HEADER,
-    METHOD,
-    NAME,
-    SIZE,
-    STORED,
     TAIL,
     Directory,
+    Entries,
+    EntryTable,
     extra_lengths,
     find_end,
     head_fault,
     parse_directory,
 )
-from frazil.stores.zip.entries import Entries, Found
 
 if TYPE_CHECKING:
     from frazil.stores.objects import object_store
@@ -74,18 +67,25 @@ class Object(Record):
     store: Store
     key: str
 
-    def fetch(self, spans: Columns, version: Version | None, before: Fetched | None = None) -> Fetched | None:
-        """Byte ranges of it; None if it has another version now."""
+    def fetch(self, spans: Columns, version: Version | None, before: Fetched | None) -> Fetched | None:
+        """Byte ranges of it; None if it has another version now. before: an earlier answer, whose open file is read"""
+        before = before if self.store.capabilities.direct else None
         fetched = fetch_spans(self.store, [self.key], spans, expect=[version], continue_from=before)
         return fetched if fetched.status[0] == FOUND else None
 
+    def read(self, start: int, length: int, version: Version | None, before: Fetched) -> bytes | None:
+        """As fetch, the bytes of one range."""
+        span = np.array([[0, start, length]], np.int64)
+        fetched = self.fetch(span, version, before)
+        return None if fetched is None else read_values(fetched, [self.key], span)[0] or b""
+
 
 class ReadEntries(Record):
-    """`resume` of an answer: the answer for the object, and the entries that were found."""
+    """`resume` of an answer: the answer for the object, and the entries that were found (Entries.find)."""
 
     held: Fetched
     entries: Entries
-    found: Found
+    table: EntryTable
 
 
 def object_of(path: str | os.PathLike[str], store: Store | None, options: Mapping[str, object]) -> tuple[str, Object]:
@@ -122,7 +122,7 @@ def load_directory(archive: Object, head: Fetched) -> Directory | None:
         size = start + len(tail)
     else:
         span = np.array([[0, -TAIL, TAIL]], np.int64)
-        found = archive.fetch(span, version, head if archive.store.capabilities.direct else None)
+        found = archive.fetch(span, version, head)
         if found is None:
             return None
         tail = read_values(found, [archive.key], span)[0] or b""
@@ -136,14 +136,9 @@ def load_directory(archive: Object, head: Fetched) -> Directory | None:
             hint="it is not a zip archive, a copy of it was cut off, or its writer was killed: look for its journal beside it",
         )
     if end.start < 0 or end.start >= start:
-        raw = tail[end.start - start : end.start - start + end.length]
-    else:
-        span = np.array([[0, end.start, end.length]], np.int64)
-        found = archive.fetch(span, version, head if archive.store.capabilities.direct else None)
-        if found is None:
-            return None
-        raw = read_values(found, [archive.key], span)[0] or b""
-    return parse_directory(raw, end)
+        return parse_directory(tail[end.start - start : end.start - start + end.length], end)
+    raw = archive.read(end.start, end.length, version, head)
+    return None if raw is None else parse_directory(raw, end)
 
 
 def _journal(archive: Object, version: Version) -> Journal | None:
@@ -164,23 +159,23 @@ def _journal(archive: Object, version: Version) -> Journal | None:
 def fetch_entries(
     archive: Object,
     entries: Entries,
-    found: Found,
+    table: EntryTable,
     names: Sequence[str],
     spans: Columns,
     expect: Versions | None,
     version: Version | None,
     fetched: Fetched | None,
 ) -> Fetched | None:
-    """As Store.fetch, for entries that were looked up; None if the object does not have the version. fetched: an earlier answer for the object, if any.
+    """As Store.fetch, for the entries in a table (Entries.find); None if the object has another version. fetched: an earlier answer for the object, if any.
 
     Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
-    versions = entries.versions(found)
-    sizes = found.table[:, SIZE].copy()
+    versions = entries.versions(table)
+    sizes = table["size"].copy()
     status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
     mark_stale(status, versions, expect)
     present = np.array(status, np.int64) == FOUND
     requested = spans[present[spans[:, 0]]]
-    reader = _Reader(archive, entries, found, names, version, fetched)
+    reader = _Reader(archive, entries, table, names, version, fetched)
     _check_most(requested, sizes, names)
     if len(requested) and not reader.prepare(requested[:, 0]):
         return None
@@ -192,8 +187,8 @@ def fetch_entries(
         answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         rows[present[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
-    sources, resume = Sources(reader.held.sources.files, reader.buffers), ReadEntries(reader.held, entries, found)
-    packed = len(names) == 1 and bool(present[0]) and bool(found.table[0, METHOD])
+    sources, resume = Sources(reader.held.sources.files, reader.buffers), ReadEntries(reader.held, entries, table)
+    packed = len(names) == 1 and bool(present[0]) and bool(table["method"][0])
     stream = partial(_inflated_parts, archive, resume, names[0]) if packed else None
     return Fetched(sources, status, versions, sizes, rows, [True] * len(names) if recent else None, resume, stream)
 
@@ -214,18 +209,18 @@ def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:
 class _Reader:
     """One fetch: the parts of the object that were read so far. held: the last answer for the object, whose files are open."""
 
-    __slots__ = ("_direct", "buffers", "entries", "found", "held", "inflated", "names", "near", "archive", "version")
+    __slots__ = ("_direct", "buffers", "entries", "held", "inflated", "names", "near", "archive", "table", "version")
 
     def __init__(
         self,
         archive: Object,
         entries: Entries,
-        found: Found,
+        table: EntryTable,
         names: Sequence[str],
         version: Version | None,
         fetched: Fetched | None,
     ) -> None:
-        self.archive, self.entries, self.found, self.names, self.held = archive, entries, found, names, fetched
+        self.archive, self.entries, self.table, self.names, self.held = archive, entries, table, names, fetched
         self.version = version
         self._direct = archive.store.capabilities.direct
         self.buffers: list[SourceBuffer] = [] if fetched is None else list(fetched.sources.buffers)
@@ -234,7 +229,7 @@ class _Reader:
 
     def _fetch(self, spans: Columns) -> tuple[Fetched, Columns] | None:
         """Ranges of the object, and their rows among the buffers of this fetch."""
-        fetched = self.archive.fetch(spans, self.version, self.held if self._direct else None)
+        fetched = self.archive.fetch(spans, self.version, self.held)
         if fetched is None:
             return None
         rows = fetched.rows
@@ -259,17 +254,17 @@ class _Reader:
     def prepare(self, rows: Columns) -> bool:
         """Finds where the data of entries begins, from their headers, which must agree with the directory. Small entries of remote objects are read whole with
         their headers. Returns whether the object has the version of the entries."""
-        table = self.found.table
-        new = rows[table[rows, DATA] < 0]
+        table = self.table
+        new = rows[table["data"][rows] < 0]
         if not len(new):
             return True
         new = distinct(new)
-        header, name = table[new, HEADER], table[new, NAME]
+        header, name = table["header"][new], table["name"][new]
         end = header + FIXED + name
         whole = np.zeros(len(new), np.bool_)
         if not self._direct:
-            whole = table[new, STORED] <= GAP
-            end[whole] = np.minimum(end + table[new, STORED] + _LOCAL_EXTRA, table[new, BOUND])[whole]
+            whole = table["stored"][new] <= GAP
+            end[whole] = np.minimum(end + table["stored"][new] + _LOCAL_EXTRA, table["bound"][new])[whole]
         spans = np.stack((np.zeros(len(new), np.int64), header, end - header), axis=1)
         answer = self._fetch(spans)
         if answer is None:
@@ -283,24 +278,24 @@ class _Reader:
             raise FormatError(f"an entry of the zip archive is damaged: {problem}", key=names[row])
         self._check_names(new, out, offsets[:-1] + FIXED)
         data = header + FIXED + name + extra_lengths(heads)
-        overlapping = np.flatnonzero(data + table[new, STORED] > table[new, BOUND])
+        overlapping = np.flatnonzero(data + table["stored"][new] > table["bound"][new])
         if overlapping.size:
             raise FormatError(
                 "an entry of the zip archive is damaged: it overlaps with another one", key=names[int(overlapping[0])]
             )
-        table[new, DATA] = data
-        self.entries.directory.table[self.found.row[new], DATA] = data
-        for i in np.flatnonzero(whole & (data + table[new, STORED] <= end)).tolist():
+        table["data"][new] = data
+        self.entries.directory.table["data"][table["row"][new]] = data
+        for i in np.flatnonzero(whole & (data + table["stored"][new] <= end)).tolist():
             first = int(offsets[i] + data[i] - header[i])
             self.near[int(new[i])] = len(self.buffers)
-            self.buffers.append(out[first : first + int(table[new[i], STORED])])
+            self.buffers.append(out[first : first + int(table["stored"][new[i]])])
         return True
 
     def _check_names(self, new: Columns, out: np.ndarray[tuple[int], np.dtype[np.uint8]], starts: Columns) -> None:
         directory = self.entries.directory
         for row, start in zip(new.tolist(), starts.tolist(), strict=True):
-            at = int(directory.record[self.found.row[row], 0]) + 46
-            length = int(self.found.table[row, NAME])
+            at = int(directory.record[self.table["row"][row], 0]) + 46
+            length = int(self.table["name"][row])
             if out[start : start + length].tobytes() != directory.raw[at : at + length]:
                 raise FormatError(
                     "an entry of the zip archive is damaged: its header has another name", key=self.names[row]
@@ -308,21 +303,21 @@ class _Reader:
 
     def rows(self, requested: Columns, sizes: Columns) -> Columns | None:
         """Rows of spans in entries; None if the object has another version now."""
-        table, name = self.found.table, requested[:, 0]
+        table, name = self.table, requested[:, 0]
         rows = object_rows(requested, [FOUND] * len(sizes), sizes, files=True)
         start, length = rows[:, 1], rows[:, 2]
         inside = np.minimum(length, np.maximum(sizes[name] - start, 0))
         spans = np.stack(
-            (np.zeros(len(requested), np.int64), table[name, DATA] + np.minimum(start, sizes[name]), inside), axis=1
+            (np.zeros(len(requested), np.int64), table["data"][name] + np.minimum(start, sizes[name]), inside), axis=1
         )
-        deflated = table[name, METHOD] != 0
+        deflated = table["method"][name] != 0
         if not self.near and not deflated.any():
             answer = self._fetch(spans)
             return None if answer is None else self._not_beyond(answer[1], length, name)
         near = np.array([row in self.near for row in name.tolist()], np.bool_)
         far = ~deflated & ~near
         packed = distinct(name[deflated & ~near])
-        whole = np.stack((np.zeros(len(packed), np.int64), table[packed, DATA], table[packed, STORED]), axis=1)
+        whole = np.stack((np.zeros(len(packed), np.int64), table["data"][packed], table["stored"][packed]), axis=1)
         answer = self._fetch(np.concatenate((spans[far], whole)))
         if answer is None:
             return None
@@ -352,9 +347,9 @@ class _Reader:
     def check_whole(self, name: Columns, rows: Columns, sizes: Columns) -> None:
         """Compares stored entries that were read whole with the checksum of the directory. A part of an entry cannot be checked; inflated entries were checked
         before."""
-        table = self.found.table
+        table = self.table
         whole = np.flatnonzero(
-            (table[name, METHOD] == 0) & (rows[:, 1] >= 0) & (rows[:, 2] == sizes[name]) & (sizes[name] > 0)
+            (table["method"][name] == 0) & (rows[:, 1] >= 0) & (rows[:, 2] == sizes[name]) & (sizes[name] > 0)
         )
         if not len(whole) or self.held is None:
             return
@@ -363,7 +358,7 @@ class _Reader:
         threads = cores() if int(checked[:, 2].sum()) > GAP else 1
         for row, code, text in _kernel.crc32_rows(self.held.sources.files, self.buffers, checked, checksums, threads):
             raise read_error(code, text, self.names[int(name[whole[row]])])
-        wrong = np.flatnonzero(checksums[:, 0] != table[name[whole], CRC])
+        wrong = np.flatnonzero(checksums[:, 0] != table["crc"][name[whole]])
         if wrong.size:
             raise _mismatch(self.names[int(name[whole[wrong[0]]])])
 
@@ -379,32 +374,31 @@ class _Reader:
         return self.inflated[row]
 
     def _keep(self, row: int, packed: SourceBuffer) -> None:
-        size, checksum = int(self.found.table[row, SIZE]), int(self.found.table[row, CRC])
+        size, checksum = int(self.table["size"][row]), int(self.table["crc"][row])
         self.inflated[row] = len(self.buffers)
         self.buffers.append(inflate(packed, size, checksum, self.names[row]))
 
 
 def _inflated_parts(archive: Object, answer: ReadEntries, name: str, limit: int) -> Iterator[bytes]:
     """Fetched.stream of a deflated entry."""
-    table, version = answer.found.table, answer.held.versions[0]
-    held = answer.held if archive.store.capabilities.direct else None  # entries never move in the open file
-    reader = _Reader(archive, answer.entries, answer.found, [name], version, held)
+    table, version = answer.table, answer.held.versions[0]
+    held = answer.held  # entries never move in the open file
+    reader = _Reader(archive, answer.entries, table, [name], version, held)
     each = max(2**16, limit // 8)  # as there are several: read, copied, inflated, and being stored
 
     def packed() -> Iterator[bytes]:
         current = reader.prepare(np.zeros(1, np.int64))
-        first, last = int(table[0, DATA]), int(table[0, DATA] + table[0, STORED])
+        first, last = int(table["data"][0]), int(table["data"][0] + table["stored"][0])
         for at in range(first, last, each) if current else ():
-            span = np.array([[0, at, min(each, last - at)]], np.int64)
-            fetched = archive.fetch(span, version, held)
-            if fetched is None:
+            part = archive.read(at, min(each, last - at), version, held)
+            if part is None:
                 current = False
                 break
-            yield read_values(fetched, [archive.key], span)[0] or b""
+            yield part
         if not current:
             raise ConflictError("the zip archive was replaced while it was read", key=name, hint="read it again")
 
-    return _decompressed(packed(), int(table[0, SIZE]), int(table[0, CRC]), name, each)
+    return _decompressed(packed(), int(table["size"][0]), int(table["crc"][0]), name, each)
 
 
 def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:

@@ -1,12 +1,14 @@
 """The bytes of a zip archive (APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.12 to 4.3.16): headers of new entries, and the central directory and headers of others,
-as columns, with the checks that refuse them (docs/design/069-zip.md). Pure."""
+as columns, with the checks that refuse them (docs/design/069-zip.md); and the entries of an archive that is changed. Pure."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from struct import Struct, error
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.errors import FormatError, InvalidInputError
 from frazil.stores.keys.names import check_key
-from frazil.stores.values import Columns
+from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,10 +26,9 @@ CENTRAL: Final = Struct("<4sHHHHHHIIIHHHHHII")
 END: Final = Struct("<4sHHHHIIH")
 END64: Final = Struct("<4sQHHIIQQQQ")
 LOCATOR64: Final = Struct("<4sIQI")
+_VERSION: Final = Struct("<QQI")  # of an entry: header, size, crc
 # bytes at the end of an archive, in which its end records are
 TAIL: Final = 2**16 + END.size + LOCATOR64.size + END64.size
-# columns of Directory.table
-HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME, FLAGS = range(9)
 
 _LOCAL: Final = Struct("<4sHHHHHIIIHH")
 _HEAD: Final = np.dtype(
@@ -110,7 +111,7 @@ def dos_stamp(seconds: float) -> int:
 # --- headers that are read ---------------------------------------------------------------------------------------------------------------
 
 
-def head_fault(heads: Octets, table: Columns) -> tuple[int, str] | None:
+def head_fault(heads: Octets, table: EntryTable) -> tuple[int, str] | None:
     """The row of the first local header that disagrees with the directory, and how. heads: uint8[n, 30]; table: rows of Directory.table.
 
     Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
@@ -119,13 +120,13 @@ def head_fault(heads: Octets, table: Columns) -> tuple[int, str] | None:
     checks = [
         ("its header is missing", fields["signature"] != b"PK\3\4"),
         ("it is encrypted", (fields["flags"] & _ENCRYPTED) != 0),
-        ("its header has another compression method", fields["method"] != table[:, METHOD]),
-        ("its header has a name of another length", fields["name"] != table[:, NAME]),
-        ("its header has another checksum", ~behind & (fields["crc"] != table[:, CRC])),
+        ("its header has another compression method", fields["method"] != table["method"]),
+        ("its header has a name of another length", fields["name"] != table["name"]),
+        ("its header has another checksum", ~behind & (fields["crc"] != table["crc"])),
     ]
-    for name, column in (("stored", STORED), ("size", SIZE)):
+    for name in ("stored", "size"):
         open_ones = behind | (fields[name] == _FULL)
-        checks.append(("its header has another size", ~open_ones & (fields[name] != table[:, column])))
+        checks.append(("its header has another size", ~open_ones & (fields[name] != table[name])))
     for problem, wrong in checks:
         if wrong.any():
             return int(np.flatnonzero(wrong)[0]), problem
@@ -141,6 +142,17 @@ def extra_lengths(heads: Octets) -> Columns:
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
 
 
+# header: where the local header begins; data: where the data does, -1 until the header is read; stored: bytes in the archive; size: bytes of the value; bound:
+# where the next item begins, before which the entry ends; name: bytes of the name in the archive; row: the number of the entry in the table
+_ENTRY: Final = np.dtype(
+    [
+        (name, np.int64)
+        for name in ("header", "data", "stored", "size", "method", "flags", "crc", "bound", "name", "row")
+    ]
+)
+EntryTable: TypeAlias = "NDArray[np.void]"
+
+
 class End(Record):
     """The values of the end records: where the directory begins, its bytes, its entries."""
 
@@ -153,9 +165,7 @@ class Directory(Record):
     """The entries of an archive, sorted by their keys.
 
     rows      the row of each key
-    table     int64[n + 1, 9]; the last row, all -1, is that of a missing entry. HEADER: where the local header begins; DATA: where the data does, -1 until the
-              header is read; STORED: bytes in the archive; SIZE: bytes of the value; BOUND: where the next item begins, before which the entry ends; NAME:
-              bytes of the name in the archive
+    table     an _ENTRY for each key; a last one, all -1, is that of a missing key
     record    int64[n, 3], where the entry's record begins and ends in `raw`, the directory as it is in the archive; and the position of the header's place in
               it: 4 bytes, or 8 if it is after byte 46 of the record
     end       where the directory begins
@@ -163,7 +173,7 @@ class Directory(Record):
 
     keys: Sequence[str]
     rows: Mapping[str, int]
-    table: Columns
+    table: EntryTable
     record: Columns
     raw: bytes
     end: int
@@ -216,7 +226,7 @@ def parse_directory(raw: bytes, end: End) -> Directory:
     fields = np.ascontiguousarray(table).view(_FIELDS).reshape(-1)
     names = [raw[a : a + n] for a, n in zip((starts + CENTRAL.size).tolist(), fields["name"].tolist(), strict=True)]
     header, stored, size = (fields[name].astype(np.int64) for name in ("header", "stored", "size"))
-    data, offset = np.full(len(starts), -1), starts + 42
+    offset = starts + 42
     _take_zip64(raw, starts, fields, (size, stored, header), offset, names)
     name = fields["name"].astype(np.int64)
     _refuse(fields, names, stored, size)
@@ -226,9 +236,13 @@ def parse_directory(raw: bytes, end: End) -> Directory:
     ordered = sorted(rows)
     pick = np.array([rows[key] for key in ordered], np.int64)
     ends = np.append(starts, len(raw))[1:]
-    table = np.full((len(pick) + 1, 9), -1, np.int64)
-    columns = (header, data, stored, size, fields["method"], fields["crc"], bound, name, fields["flags"])
-    table[:-1] = np.stack(columns, axis=1)[pick]
+    table = np.full(len(pick) + 1, -1, _ENTRY)
+    columns = (header, stored, size, fields["method"], fields["flags"], fields["crc"], bound, name)
+    for label, column in zip(
+        ("header", "stored", "size", "method", "flags", "crc", "bound", "name"), columns, strict=True
+    ):
+        table[label][:-1] = column[pick]
+    table["row"][:-1] = np.arange(len(pick))
     record = np.stack((starts, ends, offset), axis=1)[pick]
     return Directory(ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries)
 
@@ -351,3 +365,116 @@ def _refused(problem: str, name: bytes) -> FormatError:
 
 
 NO_ENTRIES: Final = parse_directory(b"", End(0, 0, 0))
+
+
+# --- the entries of an archive -----------------------------------------------------------------------------------------------------------
+
+
+class Entries:
+    """The entries of one version of an archive. One thread changes them; others may look entries up meanwhile.
+
+    directory          as it was read
+    version            of the archive: of the file, or of the object
+    changed            the entries written since, by key; None for an erased one
+    end                where the next entry is written
+    version_is_unique  whether a change of the archive since it was read must have changed its version"""
+
+    __slots__ = ("_sorted", "changed", "directory", "end", "live", "mark", "version_is_unique", "version")
+
+    def __init__(self, directory: Directory, version: Version | None, mark: bytes, *, version_is_unique: bool) -> None:
+        """mark: the beginning of the versions of entries."""
+        self.directory, self.version, self.mark, self.version_is_unique = directory, version, mark, version_is_unique
+        self.changed: dict[str, Entry | None] = {}
+        self.end = directory.end
+        # bytes of entries, without gaps between them
+        self.live = int((FIXED + directory.table["name"] + directory.table["stored"])[:-1].sum())
+        self._sorted: Sequence[str] | None = directory.keys
+
+    # --- looking up ------------------------------------------------------------------------------------------------------------------
+
+    def find(self, names: Sequence[str]) -> EntryTable:
+        """The entry of each name, as in Directory.table; "row" is -1 if it was written since. The headers of those are not read, as "data" is known."""
+        rows = self.directory.rows
+        table = self.directory.table[[rows.get(name, -1) for name in names]]
+        for number, name in enumerate(names if self.changed else ()):
+            if name in self.changed:
+                entry = self.changed[name]
+                table[number] = self.directory.table[-1]
+                if entry is not None:
+                    end = entry.data + entry.size
+                    table[number] = (entry.header, entry.data, entry.size, entry.size, 0, 0, entry.crc, end, 0, -1)
+        return table
+
+    def versions(self, table: EntryTable) -> list[Version | None]:
+        """The version of each entry. Equal ones mean equal bytes: of one file, whose inode no other file has while it is open, or of one object."""
+        if self.version is None:
+            return [None] * len(table)
+        return [
+            None if header < 0 else self.mark + _VERSION.pack(header, size, crc)
+            for header, size, crc in table[["header", "size", "crc"]].tolist()
+        ]
+
+    def version_of(self, entry: Entry) -> Version:
+        return self.mark + _VERSION.pack(entry.header, entry.size, entry.crc)
+
+    def has(self, key: str) -> bool:
+        return self.changed[key] is not None if key in self.changed else key in self.directory.rows
+
+    def sorted_keys(self) -> Sequence[str]:
+        found = self._sorted
+        if found is None:
+            unchanged = [key for key in self.directory.keys if key not in self.changed]
+            found = sorted([*unchanged, *(key for key, entry in list(self.changed.items()) if entry is not None)])
+            self._sorted = found
+        return found
+
+    def keys_below(self, prefix: str) -> Iterator[str]:
+        keys = self.sorted_keys()
+        first = bisect_left(keys, prefix)
+        for key in islice(keys, first, None):
+            if not key.startswith(prefix):
+                return
+            yield key
+
+    # --- changing --------------------------------------------------------------------------------------------------------------------
+
+    def put(self, key: str, entry: Entry) -> None:
+        self.live -= self._bytes_of(key)
+        if not self.has(key):
+            self._sorted = None
+        self.changed[key] = entry
+        self.live += self._bytes_of(key)
+
+    def erase(self, key: str) -> None:
+        if self.has(key):
+            self.live -= self._bytes_of(key)
+            self._sorted = None
+            if key in self.directory.rows:
+                self.changed[key] = None
+            else:
+                del self.changed[key]
+
+    def _bytes_of(self, key: str) -> int:
+        if key in self.changed:
+            entry = self.changed[key]
+            return 0 if entry is None else entry.data + entry.size - entry.header
+        row = self.directory.rows.get(key, -1)
+        return 0 if row < 0 else FIXED + int(self.directory.table["name"][row] + self.directory.table["stored"][row])
+
+    def directory_bytes(self) -> bytes:
+        """The directory to be written at `end`, with its end records."""
+        base = self.directory
+        replaced = [base.rows[key] for key in list(self.changed) if key in base.rows]
+        if not replaced and base.records == len(base.keys):
+            parts = [base.raw]
+            count = base.records
+        else:
+            unchanged = np.ones(len(base.keys), np.bool_)
+            unchanged[replaced] = False
+            records = base.record[unchanged]
+            records = records[np.argsort(records[:, 0])]
+            parts = [base.raw[a:b] for a, b, _ in records.tolist()]
+            count = len(parts)
+        added = [entry.record for entry in self.changed.values() if entry is not None]
+        raw = b"".join([*parts, *added])
+        return raw + end_records(self.end, len(raw), count + len(added))

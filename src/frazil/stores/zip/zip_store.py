@@ -48,7 +48,7 @@ from frazil.stores.zip.archive_file import ArchiveFile, open_archive, rewrite_ar
 from frazil.stores.zip.archive_reader import ReadEntries, fetch_entries, load_directory, object_of
 from frazil.stores.zip.directory import (
     NO_ENTRIES,
-    SIZE,
+    Entries,
     Entry,
     central_record,
     check_name,
@@ -56,7 +56,6 @@ from frazil.stores.zip.directory import (
     end_records,
     local_header,
 )
-from frazil.stores.zip.entries import Entries
 
 _UNUSED_LIMIT: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
@@ -246,7 +245,7 @@ class ZipStore(Store):
         version = answer.held.versions[0]
         if version is None and answer.held.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
-        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.held)
+        fetched = fetch_entries(self._object, answer.entries, answer.table, names, spans, expect, version, answer.held)
         if fetched is not None:
             return fetched
         stale = self._nothing(names, spans, None)
@@ -317,7 +316,7 @@ class ZipStore(Store):
         values = [key for key in page.keys if key[-1] != "/"]
         found = entries.find(values)
         sizes, versions = np.full(len(page.keys), -1, np.int64), dict(zip(values, entries.versions(found), strict=True))
-        sizes[~page.prefixes()] = found.table[:, SIZE]
+        sizes[~page.prefixes()] = found["size"]
         return page._replace(
             sizes=sizes,
             versions=[versions.get(key) for key in page.keys],
