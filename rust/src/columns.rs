@@ -276,8 +276,8 @@ pub struct View<'a> {
 /// A strided array of any number of dimensions: the address of element 0, and extents and strides (in bytes) of each dimension.
 pub struct Strided {
     buffer: PyBuffer,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
+    pub shape: Vec<usize>,
+    pub strides: Vec<isize>,
 }
 
 impl Strided {
@@ -308,14 +308,6 @@ impl Strided {
 
     pub fn itemsize(&self) -> usize {
         self.buffer.0.itemsize.max(0) as usize
-    }
-
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    pub fn strides(&self) -> &[isize] {
-        &self.strides
     }
 
     /// The part that threads share, while it is held.

@@ -192,8 +192,8 @@ pub fn decode_chunks(
                 return Err(wrong(format!("index: expected {} rows, got {}", rows.len(), index.rows())));
             }
             let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
-            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
-            let chunks = Chunks::new(program, boxes, out.room(), out.strides());
+            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, &out.shape).map_err(wrong)?;
+            let chunks = Chunks::new(program, boxes, out.room(), &out.strides);
             rows.fetch(py, watch.as_ref(), threads, &&chunks)
         }
         Elements::Points(first, points) => {

@@ -338,9 +338,9 @@ pub fn encode_chunks(
             let index = Table::new(&index, "index", program.shape.len())?;
             let (entries, runs) = (Column::<2>::new(&entries, "entries")?, Column::<4>::new(&runs, "runs")?);
             let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
-            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
+            let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, &source.shape).map_err(wrong)?;
             let inner_chunks = boxes.inner_chunks();
-            let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
+            let gather = BoxGather { program, boxes, source: source.room(), strides: &source.strides };
             encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
         }
         Elements::Points(first, points) => {

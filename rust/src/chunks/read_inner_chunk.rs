@@ -40,7 +40,7 @@ pub fn read_inner_chunk(
     let runs: Vec<_> = (0..rank).map(|axis| [starts[axis], counts[axis], steps[axis], 0]).collect();
     let (entries, axes): (Vec<_>, Vec<_>) = (0..rank as i64).map(|axis| ([axis, 1], axis)).unzip();
     let entries = Entries::new(&entries, &runs[..], &program.shape).map_err(wrong)?;
-    let boxes = Boxes::new(1, &axes, &entries, &program.shape, out.shape()).map_err(wrong)?;
+    let boxes = Boxes::new(1, &axes, &entries, &program.shape, &out.shape).map_err(wrong)?;
     let mut number = 0;
     for (axis, at) in chunk.iter().enumerate() {
         name += if axis > 0 { &separator } else { "" };
@@ -54,7 +54,7 @@ pub fn read_inner_chunk(
     let version = versions.map(|versions| versions.get(table).copied().ok_or_else(|| wrong("versions: one for each table")));
     let version = version.transpose()?.map(|[inode, size, changed]| Version { inode, size, changed });
     let row = if entry == EMPTY { [MISSING, 0, 0] } else { [0, entry[0], entry[1]] };
-    let chunks = Chunks::new(program, boxes, out.room(), out.strides());
+    let chunks = Chunks::new(program, boxes, out.room(), &out.strides);
     on_threads(py, usize::MAX, 1, |threads| {
         let Ok(opened) = Opened::open(root, &name) else { return false };
         if version.is_some_and(|version| version != opened.version) {

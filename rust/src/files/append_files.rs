@@ -167,14 +167,8 @@ pub(crate) fn forget_journal(folder: BorrowedFd<'_>, base: &str) {
     let _ = remove(folder, &[base, JOURNAL].concat());
 }
 
-/// The writes to a file, of which the last are in its first `head` bytes.
-struct Change<'a> {
-    writes: &'a [Write<'a>],
-    head: u64,
-    journal: bool,
-}
-
-fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &Threads) -> System<Answer> {
+/// head: how many of the first bytes of the file the last writes overwrite. None: all writes overwrite, without a journal
+fn change_one(batch: &Batch<'_>, number: usize, writes: &[Write<'_>], head: Option<u64>, threads: &Threads) -> System<Answer> {
     let mut last = LastFolder::default(); // not that of the name before: it may have been moved while its lock was awaited
     let (folder, base) = last.enter(batch.root, &batch.names[number], Make::Nothing)?;
     let lock = Lock::acquire(folder, base, threads)?;
@@ -191,10 +185,9 @@ fn change_one(batch: &Batch<'_>, number: usize, change: &Change<'_>, threads: &T
     if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
         return Ok(changed(Some(Version::of(&shard.stat()?))));
     }
-    let done = if change.journal {
-        append(&mut shard, change.writes, change.head, batch.sync)
-    } else {
-        overwrite(&mut shard, change.writes, batch.sync)
+    let done = match head {
+        Some(head) => append(&mut shard, writes, head, batch.sync),
+        None => overwrite(&mut shard, writes, batch.sync),
     };
     match done {
         Ok(()) => Ok(published(Version::of(&shard.stat()?))),
@@ -263,8 +256,8 @@ pub fn change_files(
     let of_names = parts_of(&writes, &offsets)?;
     let heads: &[[i64; 1]] = &heads;
     for_names(py, 1, result.rows(), |number, (): &mut (), threads| {
-        let change = Change { writes: of_names[number], head: heads[number][0].max(0) as u64, journal };
-        match change_one(&batch, number, &change, threads) {
+        let head = journal.then(|| heads[number][0].max(0) as u64);
+        match change_one(&batch, number, of_names[number], head, threads) {
             Err(Errno::NOENT | Errno::NOTDIR) => changed(None),
             done => done.unwrap_or_else(|error| refused(&error.into())),
         }

@@ -8,11 +8,12 @@ use std::ops::Range;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, Result as System};
 
-use crate::files::folders::{TRIES, open_folder, sync};
+use crate::files::folders::{open_folder, sync};
 use crate::files::lock::check_length;
 use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
 use crate::files::publish::{
-    Answer, Batch, Expect, ThreadState, WriteValue, changed, finish, present, published, refused, sync_folder, synced, unsynced,
+    Answer, Batch, Expect, ThreadState, WriteValue, changed, created_or_present, finish, present, published, refused, sync_folder, synced,
+    unsynced,
 };
 use crate::files::write_pieces::WriteError;
 use crate::sources::Version;
@@ -158,18 +159,14 @@ fn create_one(
     threads: &Threads,
 ) -> Result<Answer, WriteError> {
     state.within(batch, &batch.names[number], true, |folder, base, scratch| {
-        for _ in 0..TRIES {
-            if let Some(version) = present(folder, base)? {
-                return Ok(synced(batch, folder, changed(Some(version))));
-            }
-            let created = create_whole(folder, base, threads, |file: BorrowedFd<'_>| {
-                write_value(number, file, scratch)?;
-                finish(file, None, batch.sync)
-            })?;
-            if let Some(version) = created {
-                return Ok(synced(batch, folder, published(version)));
-            }
-        }
-        Err(Errno::AGAIN.into())
+        let mut write = |file: BorrowedFd<'_>| {
+            write_value(number, file, scratch)?;
+            finish(file, None, batch.sync)
+        };
+        let answer = created_or_present(folder, base, || match present(folder, base)? {
+            Some(_) => Ok(None), // nothing is written
+            None => create_whole(folder, base, threads, &mut write),
+        })?;
+        Ok(synced(batch, folder, answer))
     })
 }

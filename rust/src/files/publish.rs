@@ -228,18 +228,26 @@ fn publish_new(
     version: Version,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, WriteError>,
 ) -> Result<Answer, WriteError> {
+    created_or_present(folder, base, || match lock.publish_new(base) {
+        Ok(()) => Ok(Some(version)),
+        Err(Errno::EXIST) => Ok(None),
+        Err(error) if cannot_rename(error) => create_whole(folder, base, threads, &mut write),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Calls `create`, which returns None if the name exists, again if the file with that name was removed meanwhile.
+pub(crate) fn created_or_present(
+    folder: BorrowedFd<'_>,
+    base: &str,
+    mut create: impl FnMut() -> Result<Option<Version>, WriteError>,
+) -> Result<Answer, WriteError> {
     for _ in 0..TRIES {
-        let created = match lock.publish_new(base) {
-            Ok(()) => Some(version),
-            Err(Errno::EXIST) => None,
-            Err(error) if cannot_rename(error) => create_whole(folder, base, threads, &mut write)?,
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(version) = created {
+        if let Some(version) = create()? {
             return Ok(published(version));
         }
-        if let Some(present) = present(folder, base)? {
-            return Ok(changed(Some(present)));
+        if let Some(version) = present(folder, base)? {
+            return Ok(changed(Some(version)));
         }
     }
     Err(Errno::AGAIN.into())
