@@ -103,51 +103,48 @@ impl Deref for Handle<'_> {
 
 /// Objects named beneath a root folder, and the descriptors of the open ones, which are closed when it is dropped.
 #[pyclass(frozen, module = "frazil._kernel")]
-pub struct Files {
-    names: Vec<String>,
-    kept: Kept,
-}
+pub struct Files(Kept);
 
 enum Kept {
     Open(Vec<State>),
-    /// Each is opened beneath this root when it is read.
-    Root(OwnedFd),
+    /// Each name is opened beneath this root when it is read.
+    Root(OwnedFd, Vec<String>),
 }
 
 impl Files {
     /// Files that stay open.
     pub fn kept(states: Vec<State>) -> Files {
-        Files { names: Vec::new(), kept: Kept::Open(states) }
+        Files(Kept::Open(states))
     }
 
     /// Files that are opened beneath a root when they are read.
     pub fn beneath(root: BorrowedFd<'_>, names: Vec<String>) -> Result<Files, Errno> {
-        Ok(Files { names, kept: Kept::Root(fcntl_dupfd_cloexec(root, 0)?) })
+        Ok(Files(Kept::Root(fcntl_dupfd_cloexec(root, 0)?, names)))
     }
 
     pub fn len(&self) -> usize {
-        match &self.kept {
+        match &self.0 {
             Kept::Open(states) => states.len(),
-            Kept::Root(_) => self.names.len(),
+            Kept::Root(_, names) => names.len(),
         }
     }
 
     /// Opens a file that does not stay open.
     pub fn open(&self, number: usize) -> Result<Opened, Errno> {
-        match &self.kept {
-            Kept::Root(root) => Opened::open(root.as_fd(), &self.names[number]),
+        match &self.0 {
+            Kept::Root(root, names) => Opened::open(root.as_fd(), &names[number]),
             Kept::Open(_) => Err(Errno::INVAL),
         }
     }
 
     /// The file of a number, opened now unless it stays open. None: it is missing, and files are opened when they are read.
     pub fn handle(&self, number: usize) -> Outcome<Option<Handle<'_>>> {
-        match &self.kept {
+        match &self.0 {
             Kept::Open(states) => match &states[number] {
                 State::Open(opened) => Ok(Some(Handle::Kept(opened))),
                 State::Refused(error) => Err(Fault::io(*error)),
             },
-            Kept::Root(_) => match self.open(number) {
+            Kept::Root(..) => match self.open(number) {
                 Ok(opened) => Ok(Some(Handle::Own(opened))),
                 Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
                 Err(error) => Err(Fault::io(error)),
@@ -157,7 +154,7 @@ impl Files {
 
     /// Whether files stay open from `open_files` on.
     pub fn stays_open(&self) -> bool {
-        matches!(self.kept, Kept::Open(_))
+        matches!(self.0, Kept::Open(_))
     }
 }
 
@@ -242,7 +239,7 @@ pub fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&B
         });
         opened.collect()
     });
-    Ok(Files { names, kept: Kept::Open(states) })
+    Ok(Files::kept(states))
 }
 
 #[pyfunction]

@@ -36,13 +36,14 @@ pub(crate) struct Lock<'f> {
 }
 
 impl<'f> Lock<'f> {
-    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended, STALE: see `hold`.
+    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call has ended, STALE: on a network file
+    /// system another machine has replaced or removed the file of the lock.
     pub fn acquire(folder: BorrowedFd<'f>, key: &str, threads: &Threads) -> Result<Self> {
         let name = [key, SUFFIX].concat();
         let mut replaced = 0;
         loop {
             let file = open_in(folder, &name, OFlags::WRONLY | OFlags::CREATE)?;
-            let held = match hold(file.as_fd(), threads) {
+            let held = match wait_for(file.as_fd(), threads).and_then(|()| rustix::fs::fstat(&file)) {
                 Err(Errno::STALE) if replaced < TRIES => {
                     replaced += 1;
                     continue;
@@ -154,12 +155,6 @@ pub(crate) fn has_name(folder: BorrowedFd<'_>, name: &str) -> Result<bool> {
         Err(Errno::NAMETOOLONG) => Ok(false),
         found => Ok(found?.is_some()),
     }
-}
-
-/// Waits for the lock of a file, and looks at the file. STALE: on a network file system another machine has replaced or removed it.
-fn hold(file: BorrowedFd<'_>, threads: &Threads) -> Result<Stat> {
-    wait_for(file, threads)?;
-    rustix::fs::fstat(file)
 }
 
 /// Polls, since a blocking wait would not notice Ctrl-C. The pauses are short compared to a write, and grow.
