@@ -83,10 +83,6 @@ def _each_name(folder: int) -> Iterator[str]:
                 yield entry.name
 
 
-def _names(folder: int) -> list[str]:
-    return [name for name in _each_name(folder) if not name.endswith(LOCK_SUFFIX)]
-
-
 def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: bool, details: bool) -> Page:
     """A page of the keys that begin with prefix (Store.list_page), in order of their UTF-8 bytes. A folder with a key below it is a prefix.
 
@@ -192,15 +188,14 @@ class _Level:
 def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[str]:
     """The names in a folder of prefix `start` that come after `after`, or (if keys below are listed too) that may have such keys below them; the first one
     last."""
-    names = _names(folder)
+    names = [name for name in _each_name(folder) if not name.endswith(LOCK_SUFFIX)]
     if after:
         names = [
             name
             for name in names
             if start + name > after or (not delimited and name[-1] == "/" and after.startswith(start + name))
         ]
-    names.sort(reverse=True)
-    return names
+    return sorted(names, reverse=True)
 
 
 def has_keys(folder: int, path: str) -> bool:

@@ -150,7 +150,8 @@ class ArchiveFile:
             return
         with _store_errors(self.path, "written"):
             stat = os.fstat(self.fd)
-            tail = _read(self.fd, end, stat.st_size - end)
+            self._file.seek(end)
+            tail = self._file.read()
             journal = self.path + JOURNAL + _NEW
             try:
                 with open(journal, "wb") as file:
@@ -318,17 +319,6 @@ def _write(fd: int, part: Buffer, at: int) -> int:
     while written < len(remaining):
         written += os.pwrite(fd, remaining[written : written + 2**30], at + written)
     return written
-
-
-def _read(fd: int, at: int, length: int) -> bytes:
-    parts: list[bytes] = []
-    while length:
-        part = os.pread(fd, min(length, 2**30), at)
-        if not part:
-            break
-        parts.append(part)
-        at, length = at + len(part), length - len(part)
-    return b"".join(parts)
 
 
 def _copy(source: int, target: int, start: int, length: int, at: int) -> None:
