@@ -38,12 +38,10 @@ class DocumentBatch(Record):
     rows: Columns
     documents: Sequence[bytes | None]
 
-    def sizes(self) -> Columns:
-        return np.array([-1 if document is None else len(document) for document in self.documents], np.int64)
-
     def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
         versions = [None if document is None else digest(document) for document in self.documents]
-        status, sizes = [ABSENT_KEY if version is None else FOUND for version in versions], self.sizes()
+        status = [ABSENT_KEY if version is None else FOUND for version in versions]
+        sizes = np.array([-1 if document is None else len(document) for document in self.documents], np.int64)
         sources = Sources(None, [document or b"" for document in self.documents])
         return self, Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
@@ -55,9 +53,6 @@ class ChunkBatch(Record):
     storage: ChunkStorage
     coords: Columns
     held: tuple[Located, Fetched] | None = None
-
-    def sizes(self) -> Columns:
-        return self.storage.sizes(self.coords)
 
     def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
         """The answer, and this batch holding it. An answer that is held already is continued."""
@@ -74,7 +69,7 @@ class ChunkBatch(Record):
 
     def _looked_up(self, versions: Versions) -> Fetched:
         """The answer without bytes."""
-        sizes = self.sizes()
+        sizes = self.storage.sizes(self.coords)
         status = [FOUND if size >= 0 else ABSENT_KEY for size in sizes.tolist()]
         return Fetched(Sources(None, ()), status, list(versions), sizes, NO_SPANS)
 
