@@ -45,7 +45,6 @@ NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may be missing
 INLINE: Final = 2  # in the buffer inline[object], so it exists
 
-_NO_OBJECT: Final = (NOWHERE, INLINE)
 NO_VALUE: Final = np.full(1, None)
 _NOTHING: Final = nullcontext()
 
@@ -87,7 +86,7 @@ class Located(Record):
 
     def key(self, row: int) -> str | None:
         """The key of a chunk's object, for errors; None if it has none."""
-        return None if self.kind[row] in _NO_OBJECT else self.names[int(self.object[row])]
+        return None if self.kind[row] in (NOWHERE, INLINE) else self.names[int(self.object[row])]
 
     def labels(self) -> Sequence[str]:
         """For each chunk, the name under which to remember things of it, together with its version: a different one for each chunk of an object; "" if nothing

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from frazil.stores.array_storage.node_fetch import (
     fetch_batches,
 )
 from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, grouped, level_of, ordered, split_chunk_key
-from frazil.stores.array_storage.node_storage import NodeStorage
+from frazil.stores.array_storage.node_storage import Metadata, NodeStorage
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import guard_of
 from frazil.stores.keys.names import check_key, is_prefix
@@ -57,8 +57,6 @@ from frazil.stores.values import (
 )
 
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
 class NodeStore(Store):

@@ -57,11 +57,11 @@ def _is_found_swapped(path: str, folder: int | None) -> bool | None:
     if swapped == path:
         return None
     try:
-        right = os.lstat(path) if folder is None else os.stat(path, dir_fd=folder, follow_symlinks=False)
+        right = os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
     try:
-        other = os.lstat(swapped) if folder is None else os.stat(swapped, dir_fd=folder, follow_symlinks=False)
+        other = os.stat(swapped, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
     except OSError:
