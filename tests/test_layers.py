@@ -43,7 +43,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.interface.indexer",
         "frazil.array.io.read",
         "frazil.array.io.write",
-        "frazil.indexing.box",
         "frazil.indexing.selection",
     ),
     "for repositories; arrays in plain stores do not need it": (
@@ -68,7 +67,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.shards.shard_append",
         "frazil.stores.operations.partial_values",
         "frazil.stores.transfer.composed_values",
-        "frazil.indexing.points",
         "frazil.stores.wrappers",
     ),
     "for notebooks": (

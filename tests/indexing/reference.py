@@ -10,16 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.indexing import (
-    BoxChunks,
-    BoxPlan,
-    BoxSelection,
-    PointChunks,
-    PointPlan,
-    PointSelection,
-    box_plan,
-    point_plan,
-)
+from frazil.indexing.box import BoxChunks, BoxPlan, box_plan
+from frazil.indexing.points import PointChunks, PointPlan, point_plan
+from frazil.indexing.selection import BoxSelection, PointSelection
 
 Array = NDArray[np.int64]
 Plan = BoxPlan | PointPlan

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexing import reference
 
-from frazil.indexing import BoxSelection, PointSelection, basic, blocks, orthogonal, point_plan, vectorised
+from frazil.indexing.points import point_plan
+from frazil.indexing.selection import BoxSelection, PointSelection, basic, blocks, orthogonal, vectorised
 
 Shape = tuple[int, ...]
 Layout = tuple[Shape, Shape, Shape]  # array, chunk (elements), shard (chunks)

@@ -8,7 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from frazil.indexing import BoxPlan, BoxSelection, basic, box_plan, point_plan, vectorised
+from frazil.indexing.box import BoxPlan, box_plan
+from frazil.indexing.points import point_plan
+from frazil.indexing.selection import BoxSelection, basic, vectorised
 
 LARGEST = 2**63 - 1
 MEGABYTE = 2**20

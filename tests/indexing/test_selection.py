@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import basic_selections, orthogonal_selections
 
 from frazil.errors import InvalidInputError, SelectionError
-from frazil.indexing import BoxSelection, PointSelection, basic, blocks, orthogonal, vectorised
+from frazil.indexing.selection import BoxSelection, PointSelection, basic, blocks, orthogonal, vectorised
 
 SHAPE = (10, 7)
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import SelectionError
-from frazil.indexing import BoxSelection, SingleChunk, basic, box_plan, single_chunk
+from frazil.indexing.box import box_plan
+from frazil.indexing.selection import BoxSelection, basic
+from frazil.indexing.single_chunk import SingleChunk, single_chunk
 
 ends = st.none() | st.integers(-12, 12)
 items = st.integers(-12, 12) | st.builds(slice, ends, ends, ends) | st.just(Ellipsis) | st.just(None) | st.just([1, 2])

@@ -49,14 +49,13 @@ if TYPE_CHECKING:
     from frazil.array.io import chunk_count, read, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
-    from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, points
     from frazil.indexing import selection as selections
+    from frazil.indexing.points import Plan
+    from frazil.indexing.selection import Selection
 
-    Selection = BoxSelection | PointSelection
     Normalise = Callable[[object, tuple[int, ...]], Selection]
 else:
     indexer = LateModule("frazil.array.interface.indexer")
-    points = LateModule("frazil.indexing.points")
     selections = LateModule("frazil.indexing.selection")
     node_changes = LateModule("frazil.array.hierarchy.node_changes")
     _shard_writer = LateModule("frazil.array.io.shard_writer")
@@ -100,7 +99,7 @@ class Array(ZarrArray):
         self._access_set_up: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._set_metadata(metadata)
-        load(read, indexer, points, *(() if location.read_only else (write, node_changes)))
+        load(read, indexer, *(() if location.read_only else (write, node_changes)))
 
     @property
     def _access(self) -> Access:
@@ -265,7 +264,7 @@ class Array(ZarrArray):
         values = self._named(read.read_selection, self._access, self._plans, selection, self.dtype, out)
         return values[()] if scalar and not values.shape else values
 
-    def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
+    def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, Plan]]:
         """One plan, or one for each shape of chunks."""
         if self._single is None:
             return rectilinear.shaped_plans(access, self._location, self._metadata, selection)

@@ -15,7 +15,8 @@ from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import Columns, Values
 from frazil.base.weak_references import ForkSafeLock
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
+from frazil.indexing.points import Plan
+from frazil.indexing.selection import Selection
 from frazil.metadata.model import ArrayMetadata
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
@@ -47,7 +48,7 @@ class ChunkAccess:
             path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), variable=variable
         )
 
-    def read(self, selection: BoxSelection | PointSelection, out: Values | None = None) -> Values:
+    def read(self, selection: Selection, out: Values | None = None) -> Values:
         """The selected values; in `out`, where given, which has the selection's result_shape and dtype. Raises InvalidInputError for another out, DataError,
         StoreError, ConflictError."""
         return read_selection(
@@ -58,7 +59,7 @@ class ChunkAccess:
             out,
         )
 
-    def write(self, selection: BoxSelection | PointSelection, values: Values, *, keep_fill: bool = False) -> None:
+    def write(self, selection: Selection, values: Values, *, keep_fill: bool = False) -> None:
         """Writes values of dtype that broadcast to the selection's result_shape. keep_fill: chunks that are all fill value are stored, else erased.
 
         Raises InvalidInputError for values that the data type does not have, StoreError, DataError, ConflictError."""
@@ -71,7 +72,7 @@ class ChunkAccess:
         found: list[bool] = (self._access.storage.sizes(coordinates) >= 0).tolist()
         return found
 
-    def _plan(self, selection: BoxSelection | PointSelection) -> BoxPlan | PointPlan:
+    def _plan(self, selection: Selection) -> Plan:
         return plan_of(selection, self._compiled.chain.inner_chunk.shape, self._compiled.counts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from frazil.base.record import Record
 from frazil.errors import SelectionError
 from frazil.indexing.axes import spread
 from frazil.indexing.selection import PointSelection
+
+if TYPE_CHECKING:
+    from frazil.indexing.box import BoxBatch, BoxChunks, BoxPlan
+
+Plan: TypeAlias = "BoxPlan | PointPlan"
+Batch: TypeAlias = "BoxBatch | PointBatch"
+Chunks: TypeAlias = "BoxChunks | PointChunks"
 
 _LARGEST = 2**63 - 1
 

@@ -14,8 +14,8 @@ from frazil.base.arrays import Columns, Flags, distinct
 from frazil.base.record import Record
 from frazil.indexing.axes import Axis, IndexAxis, plan_axis
 from frazil.indexing.box import BoxPlan
-from frazil.indexing.points import PointPlan
-from frazil.indexing.selection import AxisSelection, BoxSelection, PointSelection
+from frazil.indexing.points import Plan, PointPlan
+from frazil.indexing.selection import AxisSelection, BoxSelection, PointSelection, Selection
 
 
 class GridAxis(Record):
@@ -68,9 +68,7 @@ class RunAxis(IndexAxis):
         self._covers_before = np.append(0, np.cumsum(self._covers, dtype=np.int64))
 
 
-def plans(
-    selection: BoxSelection | PointSelection, axes: Sequence[GridAxis]
-) -> Iterator[tuple[tuple[int, ...], BoxPlan | PointPlan]]:
+def plans(selection: Selection, axes: Sequence[GridAxis]) -> Iterator[tuple[tuple[int, ...], Plan]]:
     """The shapes of the chunks (or shards) that a selection touches, each with a plan for all chunks of this shape."""
     if isinstance(selection, PointSelection):
         yield from _point_plans(selection, axes)

@@ -108,7 +108,10 @@ class PointSelection(Record):
         return _broadcast(values, self.result_shape).reshape(-1)
 
 
-def basic(selection: object, shape: tuple[int, ...]) -> BoxSelection | PointSelection:
+Selection: TypeAlias = BoxSelection | PointSelection
+
+
+def basic(selection: object, shape: tuple[int, ...]) -> Selection:
     """a[selection]: integers, slices of any step, Ellipsis, newaxis; beside them one 1-d integer array, list or mask; or only integer arrays and integers, one
     for each dimension, or one mask of the array's shape (points); or a 1-d array or mask for each dimension, one mask at least (orthogonal). Other selections
     that NumPy and orthogonal indexing interpret differently are refused."""

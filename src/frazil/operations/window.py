@@ -14,7 +14,7 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.base.arrays import Columns, Values
 from frazil.base.record import Record
-from frazil.indexing import orthogonal
+from frazil.indexing.selection import orthogonal
 
 Picks = range | tuple[int, ...]  # elements along one dimension, in the order of the result
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import threading
 
     from frazil.base import threads
-    from frazil.indexing import BoxSelection, PointSelection
+    from frazil.indexing.selection import Selection
     from frazil.stores.array_storage.chunk_storage import ChunkStorage
 else:
     threading = LateModule("threading")
@@ -140,7 +140,7 @@ class StoredDocument:
             except FrazilError:
                 pass
 
-    def confirm_for(self, selection: BoxSelection | PointSelection) -> Callable[[], None]:
+    def confirm_for(self, selection: Selection) -> Callable[[], None]:
         """`confirm` with the arguments for a selection."""
         return partial(self.confirm, selection.shape, selection.ends)
 

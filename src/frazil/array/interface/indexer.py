@@ -11,14 +11,13 @@ import numpy as np
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.indexing import BoxSelection, PointSelection
+from frazil.indexing.selection import Selection
 
 if TYPE_CHECKING:
     from frazil.metadata.types import datetimes
 else:
     datetimes = LateModule("frazil.metadata.types.datetimes")
 
-Selection: TypeAlias = BoxSelection | PointSelection
 # what type checkers recognise as a selection of several elements, whose result is an array and never a scalar
 Several: TypeAlias = "_Part | tuple[_Part, *tuple[object, ...]] | tuple[*tuple[object, ...], _Part]"
 _Part: TypeAlias = "slice | list[int] | None"

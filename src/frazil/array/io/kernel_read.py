@@ -9,7 +9,7 @@ import time
 from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,18 +20,16 @@ from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.base.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.errors import DataError, StoreError
-from frazil.indexing import BoxBatch
+from frazil.indexing.box import BoxBatch
+from frazil.indexing.points import Batch
 from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.values import NO_SPANS
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
-    from frazil.indexing import PointBatch
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
-
-Batch: TypeAlias = "BoxBatch | PointBatch"
 
 _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 

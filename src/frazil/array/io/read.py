@@ -28,8 +28,6 @@ from frazil.array.io.task_costs import (
 )
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.array.shards.shard_lookup import (
-    Batch,
-    Chunks,
     Shards,
     Step,
     fetch_indexes,
@@ -47,18 +45,18 @@ from frazil.base.retry import READS, attempts, when_files_are_free
 from frazil.codecs.chain.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError, StoreError
-from frazil.indexing import BoxPlan, BoxSelection, PointSelection, box_plan
+from frazil.indexing.box import box_plan
+from frazil.indexing.points import Batch, Chunks, Plan, point_plan
+from frazil.indexing.selection import BoxSelection, Selection
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
     from frazil.array.io import selection_parts
     from frazil.base import threads
-    from frazil.indexing import PointPlan, points
     from frazil.metadata.types.heap import Heap
 else:
     selection_parts = LateModule("frazil.array.io.selection_parts")
-    points = LateModule("frazil.indexing.points")
     threads = LateModule("frazil.base.threads")
 
 
@@ -97,22 +95,20 @@ class Found(Record):
 FoundRows: TypeAlias = tuple[list[Found], Columns, list[int]]  # existing shards; rows of missing, and of changed ones
 _NO_ROWS: Columns = np.empty(0, np.int64)
 
-Plans: TypeAlias = "Callable[[BoxSelection | PointSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]"
+Plans: TypeAlias = "Callable[[Selection, Access], Iterable[tuple[Access, Plan]]]"
 
 
-def plan_of(
-    selection: BoxSelection | PointSelection, inner_chunk: tuple[int, ...], counts: tuple[int, ...] | None
-) -> BoxPlan | PointPlan:
+def plan_of(selection: Selection, inner_chunk: tuple[int, ...], counts: tuple[int, ...] | None) -> Plan:
     """The plan for chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
     if isinstance(selection, BoxSelection):
         return box_plan(selection, inner_chunk, counts)
-    return points.point_plan(selection, inner_chunk, counts)
+    return point_plan(selection, inner_chunk, counts)
 
 
 def read_selection(
     access: Access,
     plans: Plans,
-    selection: BoxSelection | PointSelection,
+    selection: Selection,
     dtype: np.dtype[np.generic],
     out: Values | None,
 ) -> Values:
@@ -161,7 +157,7 @@ def _read_parts(
             putting.result()
 
 
-def _read_elements(access: Access, plans: Plans, selection: BoxSelection | PointSelection) -> tuple[Values, Heap]:
+def _read_elements(access: Access, plans: Plans, selection: Selection) -> tuple[Values, Heap]:
     """Reads the views of elements of variable length, and the heap that they point into."""
     variable = access.variable
     assert variable is not None, "others are read where they belong"
@@ -207,7 +203,7 @@ def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], 
         )
 
 
-def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelection, out: Values) -> None:
+def _read_to(access: Access, plans: Plans, selection: Selection, out: Values) -> None:
     view = selection.out_view(out)
     target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
     for shaped, plan in plans(selection, access):
@@ -216,7 +212,7 @@ def _read_to(access: Access, plans: Plans, selection: BoxSelection | PointSelect
         out[...] = target.reshape(out.shape)
 
 
-def read(access: Access, plan: BoxPlan | PointPlan, out: Values) -> None:
+def read(access: Access, plan: Plan, out: Values) -> None:
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
@@ -224,7 +220,7 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Values) -> None:
     scheduler.run(_tasks(access, plan, Target(out, scheduler.kernel), scheduler.task_bytes))
 
 
-def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
+def _tasks(access: Access, plan: Plan, target: Target, nbytes: int) -> Iterator[Task]:
     """The tasks of a read. Batches of files on a local disk that the kernel can read by itself are read here, with one call each, as their turn comes."""
     levels, shared = access.chain.levels, None
     by_kernel = access.storage.direct and access.chain.native and bool(access.chain.inner_chunk.shape)

@@ -10,7 +10,7 @@ from math import prod
 from typing import Final
 
 from frazil.array.access import Access
-from frazil.indexing import AxisSelection, BoxSelection
+from frazil.indexing.selection import AxisSelection, BoxSelection
 
 _ELEMENTS: Final = 2**20  # of a part; at least one row of chunks
 

@@ -17,12 +17,13 @@ from frazil.array.io.encoded_chunks import EncodedChunks
 from frazil.array.io.read import chunk_of
 from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
-from frazil.array.shards.shard_lookup import Chunks
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.base.arrays import ArrayLike, Columns, Values
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
-from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
+from frazil.indexing.box import box_plan
+from frazil.indexing.points import Chunks, point_plan
+from frazil.indexing.selection import BoxSelection, basic, vectorised
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.values import Sources

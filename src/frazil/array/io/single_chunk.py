@@ -19,7 +19,7 @@ from frazil.array.access import Access, failure, result_memory
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
-from frazil.indexing import SingleChunk
+from frazil.indexing.single_chunk import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
     ABSENT,

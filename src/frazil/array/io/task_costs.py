@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.shards.shard_lookup import Chunks, Opened, Step
+from frazil.array.shards.shard_lookup import Opened, Step
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.base.arrays import offsets_of
+from frazil.indexing.points import Chunks
 from frazil.stores.transfer.merged_spans import IN_PARTS, MULTIPART, SHORT, merge_spans, short_bytes
 from frazil.stores.values import Pieces
 

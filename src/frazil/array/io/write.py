@@ -35,8 +35,6 @@ from frazil.array.io.task_costs import (
 from frazil.array.io.write_parts import EncodedSource, Part, Source, parts_of
 from frazil.array.shards.shard_assembly import Call, Kept, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
-    Batch,
-    Chunks,
     KeyOf,
     Opened,
     Shards,
@@ -55,7 +53,7 @@ from frazil.base.retry import WRITES, attempts
 from frazil.codecs.chain.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
-from frazil.indexing import BoxPlan, PointPlan
+from frazil.indexing.points import Batch, Chunks, Plan, PointPlan
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
     ABSENT,
@@ -84,7 +82,7 @@ _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
 
 def write(
     access: Access,
-    plan: BoxPlan | PointPlan,
+    plan: Plan,
     values: Values,
     confirm: Callable[[], None],
     *,
@@ -138,7 +136,7 @@ def publish_encoded(
 
 
 def _tasks(
-    access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
+    access: Access, plan: Plan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
     """nbytes: of a task; other arguments as in `write`."""
     inner, sharded = prod(access.chain.inner_chunk_counts), bool(access.chain.levels)

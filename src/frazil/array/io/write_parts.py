@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.shards.shard_lookup import Batch, Chunks
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.base.arrays import Columns, Values
 from frazil.base.record import Record
+from frazil.indexing.points import Batch, Chunks
 
 # adds inner chunks that are already encoded, and are written whole, to the blobs: int64[n, 3], their rows there, length -1 where all fill value; and int64[n],
 # ascending in the order in which they were written

@@ -13,8 +13,9 @@ from frazil.array.compiled_array import compile_shape
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import Columns
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, blocks
+from frazil.indexing.points import Plan
 from frazil.indexing.rectilinear import GridAxis, block_selection, plans
+from frazil.indexing.selection import BoxSelection, Selection, blocks
 from frazil.metadata.grids.rectilinear import RectilinearGrid
 from frazil.metadata.model import ArrayMetadata
 
@@ -26,8 +27,8 @@ def grid_of(metadata: ArrayMetadata) -> RectilinearGrid:
 
 
 def shaped_plans(
-    access: Access, location: NodeLocation, metadata: ArrayMetadata, selection: BoxSelection | PointSelection
-) -> Iterator[tuple[Access, BoxPlan | PointPlan]]:
+    access: Access, location: NodeLocation, metadata: ArrayMetadata, selection: Selection
+) -> Iterator[tuple[Access, Plan]]:
     """For each shape of the chunks that a selection touches: the access to these chunks, and their plan."""
     for shape, plan in plans(selection, _axes(access, metadata, selection.shape)):
         yield shaped_access(access, location, metadata, shape), plan

@@ -15,7 +15,8 @@ from frazil.array.shape.extents import Grid
 from frazil.base.arrays import Columns, Flags, Values
 from frazil.base.record import Record
 from frazil.errors import ConflictError
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
+from frazil.indexing.points import Plan
+from frazil.indexing.selection import BoxSelection, basic
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 
 _ERASE_AT_ONCE = 1024
@@ -27,7 +28,7 @@ class Cut(Record):
     access: Access
     fill: Values
     grid: Grid
-    plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
+    plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, Plan]]]
     old: tuple[int, ...]
     new: tuple[int, ...]
 

@@ -16,7 +16,7 @@ from frazil.base.arrays import Columns, Flags, distinct, offsets_of
 from frazil.base.record import Record
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import ChecksumError, FormatError, FrazilError
-from frazil.indexing import BoxChunks, PointChunks
+from frazil.indexing.points import Chunks
 from frazil.stores.local.appended_shards import (
     COPIED_HINT,
     COPIED_TORN,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 
-Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
 
 _WASTE: Final = 0.5  # the part of a shard's bytes that may be unused before it is rewritten

@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, index_memory_error
-from frazil.array.shards.shard_lookup import Chunks, KeyOf, Step
+from frazil.array.shards.shard_lookup import KeyOf, Step
 from frazil.array.shards.shard_objects import BlobTable, Objects
 from frazil.base.arrays import Columns, Flags, Octets, offsets_of
 from frazil.base.record import Record
@@ -18,6 +18,7 @@ from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.sharding.inner_order import inner_ranks
 from frazil.codecs.sharding.shard import Assembled, InnerChunks, assemble
 from frazil.errors import FrazilError, InvalidInputError
+from frazil.indexing.points import Chunks
 from frazil.stores.values import Pieces
 
 _NEW = 2**62  # sorts behind every offset in an old shard

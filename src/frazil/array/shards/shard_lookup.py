@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from errno import EISDIR, ESTALE
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,20 +19,17 @@ from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import DataError, FrazilError, StoreError
+from frazil.indexing.points import Chunks
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Versions
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
-    from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none
-
-Chunks: TypeAlias = "BoxChunks | PointChunks"
-Batch: TypeAlias = "BoxBatch | PointBatch"
 
 
 class Shards(Record):

@@ -5,7 +5,7 @@ compilation.py compiles a chain; the array engine fetches the bytes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,10 +17,9 @@ from frazil.codecs.sharding.shard import Level
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.indexing import BoxChunks, PointChunks
+    from frazil.indexing.points import Chunks
     from frazil.metadata.types.heap import Heap
 
-Chunks: TypeAlias = "BoxChunks | PointChunks"
 # chunks that are kept in part: files, buffers, one row for each chunk
 Old = tuple["_kernel.Files | None", "Sequence[Buffer]", Columns]
 

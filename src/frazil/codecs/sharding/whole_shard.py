@@ -16,7 +16,8 @@ from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, decode_chunks,
 from frazil.codecs.codec import Array, ChunkSpec, caused, decode_error, run_decode, run_encode
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import InvalidInputError
-from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
+from frazil.indexing.box import BoxChunks, box_plan
+from frazil.indexing.selection import BoxSelection, basic
 
 
 class WholeShard:

@@ -12,8 +12,7 @@ import numpy as np
 
 from frazil.base.arrays import Columns
 from frazil.base.record import Record
-from frazil.indexing import BoxSelection, PointSelection
-from frazil.indexing.selection import AxisSelection
+from frazil.indexing.selection import AxisSelection, BoxSelection, PointSelection, Selection
 
 Part: TypeAlias = "int | slice | Columns"
 Coordinates: TypeAlias = tuple[int, ...]
@@ -31,7 +30,7 @@ class Item(Record):
 class Selected(Record):
     """A selection of a batch, and the dimensions of the array that the result does not have."""
 
-    selection: BoxSelection | PointSelection
+    selection: Selection
     dropped: tuple[int, ...]
 
 
@@ -47,7 +46,7 @@ def selected(
     arrays = [part for part in items[0].chunk if isinstance(part, np.ndarray)]
     ndim = len(chunk_shape)
     if len(arrays) == ndim >= 2 and all(part.ndim == 1 for part in arrays):
-        found: BoxSelection | PointSelection | None = _points(items, chunk_shape)
+        found: Selection | None = _points(items, chunk_shape)
         dropped: tuple[int, ...] = ()
     else:
         dropped = drop_axes or tuple(
