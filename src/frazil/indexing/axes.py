@@ -6,7 +6,7 @@ the array's end) are computed in Python integers or as the rest of the array."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from frazil.indexing.selection import AxisSelection
 
 # coordinates of shards along one axis, ascending; a range of any length costs nothing
 Shards: TypeAlias = "range | Columns"
+Element = TypeVar("Element", int, Columns)
 
 _FEW: Final = 4  # entries: up to as many, Python integers are faster than columns
 
@@ -57,39 +58,42 @@ class RegularAxis:
         """Entries low to high (exclusive)."""
         if self._dense and 0 < high - low <= _FEW:
             return self._few(low, high)
-        runs = np.empty((high - low, 4), np.int64)
         if self._dense:
             chunk = np.arange(self._first + low, self._first + high, dtype=np.int64)
-            base = chunk * self.extent
-            room = np.minimum(self.length - base, self.extent)
-            begin, end = self._selected(base, room)
-            np.subtract(end, begin, out=runs[:, 1])
-            runs[:, 2] = self._step
-            runs[:, 3] = begin
-            begin *= self._step
-            begin += self._start
-            np.subtract(begin, base, out=runs[:, 0])
+            begin = np.maximum(self._number(chunk * self.extent), 0)
+            count = np.diff(begin, append=self._before((self._first + high) * self.extent))
         else:
-            number = np.arange(low, high, dtype=np.int64)
-            element = number * self._step + self._start
-            chunk = element // self.extent
-            np.subtract(element, chunk * self.extent, out=runs[:, 0])
-            runs[:, 1:3] = 1
-            runs[:, 3] = number
+            begin = np.arange(low, high, dtype=np.int64)
+            chunk = (begin * self._step + self._start) // self.extent
+            count = np.ones(high - low, np.int64)
+        runs = np.empty((high - low, 4), np.int64)
+        runs[:, 0] = begin * self._step + self._start - chunk * self.extent
+        runs[:, 1] = count
+        runs[:, 2] = self._step
+        runs[:, 3] = begin
         entries = np.ones((high - low, 2), np.int64)
         entries[:, 0] = np.arange(high - low)
-        return AxisEntries(chunk, entries, runs, runs[:, 1] == self._chunk_extent)
+        return AxisEntries(chunk, entries, runs, count == self._chunk_extent)
 
     def _few(self, low: int, high: int) -> AxisEntries:
         """As entries, for few of them: each number as a Python integer, which takes a third of the time of the calls of NumPy."""
         chunks, runs = range(self._first + low, self._first + high), []
         for base in [chunk * self.extent for chunk in chunks]:
-            begin, end = self._selected_from(base, min(self.length - base, self.extent))
-            runs.append((begin * self._step + self._start - base, end - begin, self._step, begin))
+            begin = self._before(base)
+            count = self._before(base + self.extent) - begin
+            runs.append((begin * self._step + self._start - base, count, self._step, begin))
         covers = [count == self._chunk_extent for _, count, _, _ in runs]
         entries = [(number, 1) for number in range(high - low)]
         columns = np.array(chunks, np.int64), np.array(entries, np.int64), np.array(runs, np.int64)
         return AxisEntries(*columns, np.array(covers, np.bool_))
+
+    def _number(self, element: Element) -> Element:
+        """The number in the selection of its first element from an element of the array on."""
+        return -((self._start - element) // self._step)
+
+    def _before(self, element: int) -> int:
+        """How many elements of the selection are before an element of the array."""
+        return max(min(self._number(element), self.size), 0)
 
     def kernel_columns(self, low: int, high: int) -> tuple[int, ...]:
         """Entries low to high, in the form of an axis for the kernel's read_shards: numbers, from which it computes the columns."""
@@ -101,22 +105,6 @@ class RegularAxis:
             return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
         element = np.arange(low, high, dtype=np.int64) * self._step + self._start
         return _distinct(element // self.extent // shard_extent)
-
-    def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
-        """The range of the selection's numbers within the elements base to base + room."""
-        begin = base - self._start
-        end = begin + room
-        if self._step > 1:
-            begin = -(-begin // self._step)
-            end = -(-end // self._step)
-        np.minimum(end, self.size, out=end)
-        return np.maximum(begin, 0, out=begin), np.maximum(end, 0, out=end)
-
-    def _selected_from(self, base: int, room: int) -> tuple[int, int]:
-        """As _selected, for one range."""
-        begin = -((self._start - base) // self._step)
-        end = -((self._start - base - room) // self._step)
-        return max(begin, 0), max(min(end, self.size), 0)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """The end of the longest range of entries from `low` with whole shards (shard_extent inner chunks each) and at most `limit` entries; the end of the
@@ -135,7 +123,7 @@ class RegularAxis:
         if self._dense:
             entry = shard * shard_extent - self._first
         else:
-            entry = -((self._start - shard * shard_extent * self.extent) // self._step)
+            entry = self._number(shard * shard_extent * self.extent)
         return min(max(entry, 0), self.count)
 
     def widest(self, shard_extent: int) -> int:
@@ -148,16 +136,15 @@ class RegularAxis:
         extent = min(shard_extent * self.extent, self.length)
         base = shards * extent
         room = np.minimum(self.length - base, extent)
-        begin, end = self._selected(base, room)
+        begin, end = np.clip(self._number(base), 0, self.size), np.clip(self._number(base + room), 0, self.size)
         whole: Flags = end - begin == room
         return whole
 
     def is_whole(self, shard: int, shard_extent: int) -> bool:
         """As whole_shards, for one."""
         extent = min(shard_extent * self.extent, self.length)
-        room = min(self.length - shard * extent, extent)
-        begin, end = self._selected_from(shard * extent, room)
-        return end - begin == room
+        begin, end = shard * extent, min((shard + 1) * extent, self.length)
+        return self._before(end) - self._before(begin) == end - begin
 
 
 class IndexAxis:
