@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import pytest
 from tests.faults.interrupted_lines import Interrupts
 
 import frazil
+from frazil.array.io import encoded_chunks, shard_writer
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 
@@ -166,8 +166,8 @@ def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: p
         with pytest.raises(StoreError):
             writer[0, 1] = 2
 
-    monkeypatch.setattr(sys.modules["frazil.array.io.shard_writer"], "_LITTLE", 0)
-    monkeypatch.setattr(sys.modules["frazil.array.io.encoded_chunks"], "_write", write)
+    monkeypatch.setattr(shard_writer, "_LITTLE", 0)
+    monkeypatch.setattr(encoded_chunks, "_write", write)
     with pytest.raises(StoreError, match="nothing was published"), array.shard_writer((0, 0)) as writer:
         thread = threading.Thread(target=assign)
         thread.start()

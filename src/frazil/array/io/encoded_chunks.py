@@ -9,7 +9,7 @@ import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Sequence
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -22,25 +22,18 @@ if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
 
-_EMPTY: Final = -1  # the length of an inner chunk that is all fill value
-
-
 class EncodedChunks:
     """limit: bytes that may be in memory; folder: of the temporary file, None for the system's choice."""
 
-    __slots__ = ("_buffers", "_end", "_file", "_folder", "_limit", "_lock", "_map", "_memory", "_rows")
+    __slots__ = ("_end", "_file", "_folder", "_limit", "_lock", "_memory", "_rows")
 
     def __init__(self, limit: int, folder: str | None) -> None:
         self._limit, self._folder = limit, folder
         self._lock = allocate_lock()
-        self._rows: dict[int, tuple[int, int, int, int]] = {}  # number -> buffer (-1: the file), start, length, order
-        self._buffers: list[bytes] = []
-        self._memory = self._end = 0
+        self._rows: dict[int, tuple[int, int]] = {}  # number -> start, length
+        self._end = 0
+        self._memory = bytearray()  # all bytes, until they are in the file
         self._file: IO[bytes] | None = None  # closed when it is dropped, also by an interrupt
-        self._map: mmap.mmap | None = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def add(self, numbers: Sequence[int], rows: Columns, buffers: Sequence[Buffer]) -> None:
         """Adds inner chunks, or replaces those that have these numbers.
@@ -50,28 +43,24 @@ class EncodedChunks:
         for number, (blob, start, length) in zip(numbers, rows.tolist(), strict=True):
             if length < 0:
                 with self._lock:
-                    self._rows[number] = 0, 0, _EMPTY, len(self._rows)
-                continue
-            data = memoryview(buffers[-1 - blob]).cast("B")[start : start + length]
-            self._keep(number, data)
+                    self._rows[number] = 0, length
+            else:
+                self._keep(number, memoryview(buffers[-1 - blob]).cast("B")[start : start + length])
 
     def _keep(self, number: int, data: memoryview) -> None:
         with self._lock:
-            order = self._end + self._memory
-            if self._file is None and self._memory + len(data) <= self._limit:
-                self._buffers.append(bytes(data))
-                self._memory += len(data)
-                self._rows[number] = len(self._buffers) - 1, 0, len(data), order
+            at, self._end = self._end, self._end + len(data)
+            if self._file is None and self._end <= self._limit:
+                self._memory += data
+                self._rows[number] = at, len(data)
                 return
             file = self._file or self._spill()
-            at = self._end
-            self._end += len(data)
         _write(file, data, at)
         with self._lock:
-            self._rows[number] = -1, at, len(data), at
+            self._rows[number] = at, len(data)
 
     def _spill(self) -> IO[bytes]:
-        """Moves the chunks in memory to the file."""
+        """Moves the bytes in memory to the file."""
         try:
             # an interrupt in tempfile would leave its descriptor open
             file = self._file = to_its_end(
@@ -79,13 +68,8 @@ class EncodedChunks:
             )
         except OSError as error:
             raise _refused(error) from error
-        for number, (buffer, _, length, _) in list(self._rows.items()):
-            if length != _EMPTY:
-                at = self._end
-                self._end += length
-                _write(file, memoryview(self._buffers[buffer]), at)
-                self._rows[number] = -1, at, length, at
-        self._buffers, self._memory = [], 0
+        _write(file, memoryview(self._memory), 0)  # if it fails, so does the assignment, and nothing is published
+        self._memory = bytearray()
         return file
 
     def numbers(self) -> Columns:
@@ -94,30 +78,26 @@ class EncodedChunks:
             return np.array(sorted(self._rows), np.int64)
 
     def columns(self, numbers: Columns) -> tuple[Columns, Columns, Sequence[SourceBuffer]]:
-        """The bytes of inner chunks by their numbers: rows int64[n, 3] as in `add`; int64[n], ascending in the order in which they were added; and the buffers.
+        """The bytes of inner chunks by their numbers: rows int64[n, 3] as in `add`; int64[n], ascending in the order in which they were added; and the buffer.
 
         Raises StoreError where the temporary file cannot be mapped."""
         with self._lock:
             found = [self._rows[number] for number in numbers.tolist()]
-            buffers: list[SourceBuffer] = list(self._buffers)
-        if self._file is not None and self._end:
-            if self._map is None:
-                try:
-                    self._map = mmap.mmap(self._file.fileno(), self._end, prot=mmap.PROT_READ)
-                except (OSError, ValueError) as error:
-                    raise _refused(error) from error
-            buffers.append(np.frombuffer(self._map, np.uint8))
-        last = len(buffers) - 1
-        rows = np.array(
-            [(-1 - (last if buffer < 0 else buffer), start, length) for buffer, start, length, _ in found], np.int64
-        )
-        return rows.reshape(len(found), 3), np.array([order for *_, order in found], np.int64), buffers
+        data: bytearray | mmap.mmap = self._memory
+        if self._file is not None:
+            try:
+                data = mmap.mmap(self._file.fileno(), self._end, prot=mmap.PROT_READ)
+            except (OSError, ValueError) as error:
+                raise _refused(error) from error
+        rows = np.full((len(found), 3), -1, np.int64)
+        rows[:, 1:] = found
+        return rows, rows[:, 1], (memoryview(data),)
 
     def close(self) -> None:
         """Releases everything. Memory that `columns` returned stays as long as it is referenced."""
         with self._lock:
-            file, self._file, self._map = self._file, None, None
-            self._rows, self._buffers = {}, []
+            file, self._file = self._file, None
+            self._rows, self._memory = {}, bytearray()
         if file is not None:
             file.close()
 

@@ -95,13 +95,9 @@ class ShardWriter:
         """Encodes the values of inner chunks, without elements beyond the end of the array; the value may be anything that broadcasts.
 
         Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
-        try:
-            box, values = self._box(index, value)
-        except FrazilError as error:
-            self._report(error)
-            raise
         assignment = allocate_lock()
         try:
+            box, values = self._box(index, value)
             with assignment:  # not by a Condition, or a number of those that run: an interrupt could leave it as it is
                 self._encode(self._begin(assignment), box, values)
                 self._unfinished.discard(assignment)
