@@ -57,7 +57,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.array.hierarchy.consolidated",
         "frazil.array.hierarchy.members",
         "frazil.array.hierarchy.move",
-        "frazil.array.hierarchy.removal",
         "frazil.array.hierarchy.tree",
         "frazil.array.info",
         "frazil.array.interface.lazy_view",

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import frazil
 from frazil.array.hierarchy.members import member_paths, nodes_below
-from frazil.array.hierarchy.node_changes import change_node, create_nodes
+from frazil.array.hierarchy.node_changes import change_node, create_nodes, remove_node
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_node, node_exists
-from frazil.array.hierarchy.removal import remove_node
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata

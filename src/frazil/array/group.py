@@ -22,7 +22,7 @@ import numpy as np
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.handle import Update
-from frazil.array.hierarchy.node_changes import change_node, create_nodes
+from frazil.array.hierarchy.node_changes import change_node, create_nodes, remove_node
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
-    from frazil.array.hierarchy import members, move, removal, repository_locations
+    from frazil.array.hierarchy import members, move, repository_locations
     from frazil.array.hierarchy import tree as _tree
     from frazil.array.hierarchy.nodes import Metadata
 else:
@@ -52,7 +52,6 @@ else:
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     members = LateModule("frazil.array.hierarchy.members")
     move = LateModule("frazil.array.hierarchy.move")
-    removal = LateModule("frazil.array.hierarchy.removal")
     _tree = LateModule("frazil.array.hierarchy.tree")
     repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
 
@@ -131,7 +130,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
         keep_parent  in a hierarchy of the 2022 draft a group without a document vanishes with its last member: this gives the group above the node
                      a document first"""
-        removal.remove_node(self._at(path), keep_parent=keep_parent)
+        remove_node(self._at(path), keep_parent=keep_parent)
         self._changed_below()
 
     def move(self, path: str, to: str) -> None:

@@ -12,10 +12,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError, shown
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.locations import StorePath
 from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from typing import Self
+else:
+    missing_names = LateModule("frazil.base.missing_names")
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 
@@ -53,15 +60,41 @@ class Handle:
         def metadata(self) -> ArrayMetadata | GroupMetadata:
             """The metadata document, as a frozen value."""
 
+    else:
+
+        def __getattr__(self, name: str) -> object:
+            """The error for an unknown name; for one of zarr-python it names the equivalent."""
+            kind = type(self).__name__
+            raise AttributeError(
+                f"{kind!r} object has no attribute {name!r}{missing_names.hint(kind, name)}",
+                name=name,
+                obj=self,
+            )
+
     @property
     def path(self) -> str:
         """Path of the node in its store; "" at the root."""
         return self._location.path
 
     @property
+    def name(self) -> str:
+        """The path with a slash before it; "/" at the root."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self) -> str:
+        """Last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def store(self) -> Store:
         """The store in which the node is."""
         return self._location.store
+
+    @property
+    def store_path(self) -> StorePath:
+        """The store and the path in it, as a location."""
+        return StorePath(self.store, self.path)
 
     @property
     def read_only(self) -> bool:
@@ -76,6 +109,11 @@ class Handle:
     @abstractmethod
     def change_attributes(self, update: Update) -> None:
         """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+
+    def update_attributes(self, new_attributes: Mapping[str, object]) -> Self:
+        """Adds attributes, or replaces those of the same name; self."""
+        self.attrs.update(new_attributes)
+        return self
 
     def __eq__(self, other: object) -> bool:
         """Whether both are handles of one node, opened in the same way (in a repository: through the same session), and know the same document. Mode, limits

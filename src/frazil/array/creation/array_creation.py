@@ -12,9 +12,8 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array, with_limit
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
-from frazil.array.hierarchy.node_changes import create_nodes
+from frazil.array.hierarchy.node_changes import create_nodes, remove_node
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node
-from frazil.array.hierarchy.removal import remove_node
 from frazil.base.arrays import ArrayLike
 from frazil.base.late import LateModule
 from frazil.errors import ConflictError, FrazilError, InvalidInputError

@@ -3,7 +3,7 @@ docs/design/068-names-of-zarr-python.md has the reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -17,7 +17,6 @@ from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_line, shown
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.v2 import documents as v2_documents
 else:
-    missing_names = LateModule("frazil.base.missing_names")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
@@ -48,44 +46,7 @@ class ArrayConfig(Record):
     write_empty_chunks: bool = False
 
 
-class ZarrNode(Handle):
-    """Names that arrays and groups have."""
-
-    __slots__ = ()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """The error for an unknown name; for one of zarr-python it names the equivalent."""
-            kind = type(self).__name__
-            raise AttributeError(
-                f"{kind!r} object has no attribute {name!r}{missing_names.hint(kind, name)}",
-                name=name,
-                obj=self,
-            )
-
-    @property
-    def name(self) -> str:
-        """The path with a slash before it; "/" at the root."""
-        return f"/{self.path}"
-
-    @property
-    def basename(self) -> str:
-        """Last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def store_path(self) -> StorePath:
-        """The store and the path in it, as a location."""
-        return StorePath(self.store, self.path)
-
-    def update_attributes(self, new_attributes: Mapping[str, object]) -> Self:
-        """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new_attributes)
-        return self
-
-
-class ZarrArray(ZarrNode):
+class ZarrArray(Handle):
     """Base class of Array."""
 
     __slots__ = ()

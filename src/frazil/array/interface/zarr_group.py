@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frazil.array.array import Array
+from frazil.array.handle import Handle
 from frazil.array.hierarchy.node_changes import check_above
-from frazil.array.interface.zarr_array import ZarrNode
 from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -42,7 +42,7 @@ def path_of(path: str | None, name: str | None) -> str:
     return path
 
 
-class ZarrGroup(ZarrNode):
+class ZarrGroup(Handle):
     """Base class of Group."""
 
     __slots__ = ()
