@@ -210,7 +210,7 @@ class ShardWriter:
 
 
 def _rows(access: Access, encoded: EncodedChunks, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
-    """As write_parts.EncodedSource."""
+    """As write.EncodedSource."""
     rows, order, buffers = encoded.columns(_numbers(access, chunks))
     return blobs.add(Sources(None, buffers), rows), order
 

@@ -97,7 +97,7 @@ def append_remembered(
     coords: Columns,
     names: Sequence[str],
     encode: Encode,
-    confirm: Callable[[], None] | None,
+    confirm: Callable[[], None],
 ) -> tuple[list[int], list[int]] | None:
     """Writes inner chunks behind the ends of shards without reading: their indexes must be remembered, and all inner chunks written whole. None, with nothing
     written, for any other write.
@@ -123,8 +123,7 @@ def append_remembered(
         return None
     blobs = BlobTable()
     values = encode(blobs)
-    if confirm is not None:
-        confirm()
+    confirm()
     shards = Shards(coords, names, sizes, versions, tables)
     return change_chunks(access, shards, group, number, values, blobs.buffers)
 
