@@ -421,7 +421,7 @@ def read_inner_chunk(
     program: Program,
     index: ShardIndex,
     names: tuple[int, str, str],
-    single: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    single: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     tables: Columns,
     versions: Columns | None,
     table: int,
@@ -431,7 +431,7 @@ def read_inner_chunk(
     another version, is replaced meanwhile, or cannot be read.
 
     names    as in read_shards
-    single   coordinates of the inner chunk; start, number and step of the elements in it along each dimension; the last tuple is not used
+    single   coordinates of the inner chunk; start, number and step of the elements in it along each dimension
     tables, versions, table  stacked tables, the versions of their shards as in read_shards, and the row of this shard in both"""
 
 def read_shards(

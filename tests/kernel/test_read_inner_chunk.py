@@ -35,7 +35,7 @@ def version(path: Path) -> tuple[int, int, int]:
 
 def read(root: int, versions: object = None, **changed: object) -> tuple[bool, np.ndarray]:
     out = np.full((2, 2), 9, np.uint16)
-    single = {"chunk": (4, 1), "starts": (0, 0), "counts": (2, 2), "steps": (3, 1), "shape": (2, 2)}
+    single = {"chunk": (4, 1), "starts": (0, 0), "counts": (2, 2), "steps": (3, 1)}
     single |= {name: value for name, value in changed.items() if name in single}
     arguments: dict[str, object] = {
         "program": PROGRAM, "index": INDEX, "names": (root, "c/", "."), "single": tuple(single.values()),

@@ -87,8 +87,11 @@ impl<'a> BoxCopier<'a> {
             return false;
         }
         let (mut chunk, mut array) = (0isize, 0isize);
-        for (dimension, (run, key)) in self.boxes.only_runs(inner_chunk).zip(&self.key).enumerate() {
-            let Some(run) = run.filter(|run| (run[1], run[2]) == *key) else { return false };
+        for (dimension, (runs, key)) in self.boxes.runs_of(inner_chunk).zip(&self.key).enumerate() {
+            let [run] = runs else { return false };
+            if (run[1], run[2]) != *key {
+                return false;
+            }
             chunk = chunk.wrapping_add(self.strides.chunk[dimension].wrapping_mul(run[0] as isize));
             array = array.wrapping_add(self.strides.array[dimension].wrapping_mul(run[3] as isize));
         }

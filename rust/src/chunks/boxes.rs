@@ -13,12 +13,11 @@ const LONGEST_BITMAP: usize = 1 << 30;
 /// The properties of an entry's runs.
 struct EntrySummary {
     runs: Range<usize>,
-    only: Option<Run>, // if there is one run
-    low: usize,        // the first element of the chunk that they touch
-    reach: usize,      // the last one plus 1
-    position: usize,   // the last position in the array plus 1
-    elements: usize,   // how many, repeated ones counted
-    covered: usize,    // `reach` if every element below it is included, otherwise 0
+    low: usize,      // the first element of the chunk that they touch
+    reach: usize,    // the last one plus 1
+    position: usize, // the last position in the array plus 1
+    elements: usize, // how many, repeated ones counted
+    covered: usize,  // `reach` if every element below it is included, otherwise 0
 }
 
 /// The entries of which boxes are products, checked as far as possible without knowing their dimension.
@@ -40,7 +39,7 @@ impl<'a> Entries<'a> {
 
 /// The boxes of n chunks of d dimensions.
 pub struct Boxes<'a> {
-    inner_chunks: usize,
+    pub inner_chunks: usize,
     dimensions: usize,
     index: &'a [i64],
     entries: &'a Entries<'a>,
@@ -76,10 +75,6 @@ impl<'a> Boxes<'a> {
         Ok(boxes)
     }
 
-    pub fn inner_chunks(&self) -> usize {
-        self.inner_chunks
-    }
-
     fn summaries(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &EntrySummary> + ExactSizeIterator {
         let row = &self.index[inner_chunk * self.dimensions..(inner_chunk + 1) * self.dimensions];
         row.iter().map(|&entry| &self.entries.summaries[entry as usize])
@@ -88,11 +83,6 @@ impl<'a> Boxes<'a> {
     /// The runs of a chunk along each dimension.
     pub fn runs_of(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
         self.summaries(inner_chunk).map(|summary| &self.entries.runs[summary.runs.clone()])
-    }
-
-    /// The run of a chunk along each dimension; None along those that have several.
-    pub fn only_runs(&self, inner_chunk: usize) -> impl Iterator<Item = Option<&Run>> {
-        self.summaries(inner_chunk).map(|summary| summary.only.as_ref())
     }
 
     pub fn is_empty(&self, inner_chunk: usize) -> bool {
@@ -123,7 +113,7 @@ fn summary([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<EntryS
     let first = usize::try_from(first).map_err(|_| wrong())?;
     let end = usize::try_from(count).ok().and_then(|count| first.checked_add(count)).ok_or_else(wrong)?;
     let mine = runs.get(first..end).ok_or_else(wrong)?;
-    let mut summary = EntrySummary { runs: first..end, only: None, low: usize::MAX, reach: 0, position: 0, elements: 0, covered: 0 };
+    let mut summary = EntrySummary { runs: first..end, low: usize::MAX, reach: 0, position: 0, elements: 0, covered: 0 };
     for run in mine {
         let (reach, position) = ends(run).ok_or_else(|| format!("runs: {run:?} is not a run"))?;
         summary.low = summary.low.min(run[0] as usize);
@@ -132,9 +122,6 @@ fn summary([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<EntryS
         summary.elements = summary.elements.saturating_add(run[1] as usize);
     }
     summary.low = if mine.is_empty() { 0 } else { summary.low };
-    if let [run] = mine {
-        summary.only = Some(*run);
-    }
     if summary.reach <= most && covers_all(mine, &summary) {
         summary.covered = summary.reach;
     }

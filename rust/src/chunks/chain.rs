@@ -47,6 +47,27 @@ pub enum Decoded {
     Target(usize),
 }
 
+impl Decoded {
+    /// The bytes; none if they are in the target.
+    fn bytes<'a>(&self, stages: &'a [Memory; 2], input: &'a [u8]) -> &'a [u8] {
+        match self {
+            Decoded::Input(range) => &input[range.clone()],
+            Decoded::Stage(number, range) => &stages[*number].bytes()[range.clone()],
+            Decoded::Target(_) => &[],
+        }
+    }
+
+    /// The bytes, the scratch for those of the next codec, and its number.
+    fn next<'a>(&self, [one, two]: &'a mut [Memory; 2], input: &'a [u8]) -> (&'a [u8], &'a mut Memory, usize) {
+        match self {
+            Decoded::Stage(0, range) => (&one.bytes()[range.clone()], two, 1),
+            Decoded::Stage(_, range) => (&two.bytes()[range.clone()], one, 0),
+            Decoded::Input(range) => (&input[range.clone()], one, 0),
+            Decoded::Target(_) => (&[], one, 0),
+        }
+    }
+}
+
 pub struct Chain {
     codecs: Vec<Codec>, // in the order of encoding
 }
@@ -103,20 +124,13 @@ impl Chain {
         check_size(input.len(), sizes[self.codecs.len()])?;
         let mut at = Decoded::Input(0..input.len());
         for (i, codec) in self.codecs.iter().enumerate().rev() {
-            let [one, two] = &mut tools.stages;
-            let (bytes, stage, number, range) = match &at {
-                Decoded::Stage(0, range) => (&one.bytes()[range.clone()], two, 1, range.clone()),
-                Decoded::Stage(_, range) => (&two.bytes()[range.clone()], one, 0, range.clone()),
-                Decoded::Input(range) => (&input[range.clone()], one, 0, range.clone()),
-                Decoded::Target(_) => break,
-            };
+            let (bytes, stage, number) = at.next(&mut tools.stages, input);
             if codec.is_checksum() {
-                let shorter = range.start..range.start + codec.checked(bytes)?.len();
-                check_size(shorter.len(), sizes[i])?;
-                at = match at {
-                    Decoded::Stage(number, _) => Decoded::Stage(number, shorter),
-                    _ => Decoded::Input(shorter),
-                };
+                let len = codec.checked(bytes)?.len();
+                check_size(len, sizes[i])?;
+                if let Decoded::Stage(_, range) | Decoded::Input(range) = &mut at {
+                    range.end = range.start + len;
+                }
                 continue;
             }
             at = match &mut target {
@@ -128,11 +142,10 @@ impl Chain {
                 _ => Decoded::Stage(number, 0..within(codec, &mut tools.contexts, bytes, sizes[i], stage)?),
             };
         }
-        let bytes = match &at {
-            Decoded::Input(range) => &input[range.clone()],
-            Decoded::Stage(number, range) => &tools.stages[*number].bytes()[range.clone()],
-            Decoded::Target(_) => return Ok(at),
-        };
+        if matches!(at, Decoded::Target(_)) {
+            return Ok(at);
+        }
+        let bytes = at.bytes(&tools.stages, input);
         match target {
             Target::Anywhere(_) => return Ok(at),
             Target::Slice(out) if out.len() == bytes.len() => out.copy_from_slice(bytes),
@@ -144,11 +157,8 @@ impl Chain {
 
     /// Decodes to bytes in the input or in scratch; those outside of `requested` may have any value.
     pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size], requested: Range<usize>) -> Outcome<&'a [u8]> {
-        Ok(match self.decode(tools, input, sizes, Target::Anywhere(requested))? {
-            Decoded::Input(range) => &input[range],
-            Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
-            Decoded::Target(_) => &[],
-        })
+        let at = self.decode(tools, input, sizes, Target::Anywhere(requested))?;
+        Ok(at.bytes(&tools.stages, input))
     }
 
     /// Applies the codecs and appends the result; returns the number of bytes. If a codec refuses, that is a failure of encoding, not of the stored bytes.
@@ -164,19 +174,11 @@ impl Chain {
         let last = self.codecs.iter().rposition(|codec| !codec.is_checksum());
         let mut at = Decoded::Input(0..input.len());
         for codec in &self.codecs[..last.unwrap_or(0)] {
-            let [one, two] = &mut tools.stages;
-            let (bytes, stage, number) = match &at {
-                Decoded::Stage(0, range) => (&one.bytes()[range.clone()], two, 1),
-                Decoded::Stage(_, range) => (&two.bytes()[range.clone()], one, 0),
-                _ => (input, one, 0),
-            };
+            let (bytes, stage, number) = at.next(&mut tools.stages, input);
             let room = stage.room(bound(codec, bytes.len())?)?;
             at = Decoded::Stage(number, 0..codec.encode(&mut tools.contexts, bytes, room, ended)?);
         }
-        let bytes = match at {
-            Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
-            _ => input,
-        };
+        let bytes = at.bytes(&tools.stages, input);
         match last {
             Some(last) => {
                 let codec = &self.codecs[last];

@@ -236,17 +236,7 @@ fn each(axes: &[Axis], from: *const u8, to: *mut u8, row: &impl Fn(*const u8, *m
 }
 
 fn deep(axes: &[Axis], from: *const u8, to: *mut u8, row: &impl Fn(*const u8, *mut u8)) {
-    match axes {
-        [outer, inner] => along(outer, from, to, &|from, to| along(inner, from, to, row)),
-        [outer, rest @ ..] => {
-            let (mut from, mut to) = (from, to);
-            for _ in 0..outer.count {
-                deep(rest, from, to, row);
-                (from, to) = (from.wrapping_offset(outer.from), to.wrapping_offset(outer.to));
-            }
-        }
-        [] => row(from, to),
-    }
+    along(&axes[0], from, to, &|from, to| each(&axes[1..], from, to, row));
 }
 
 #[inline(always)]

@@ -102,7 +102,13 @@ impl Gather for Points<'_> {
     fn select(&self, (): &mut (), _inner_chunk: usize) {}
 
     fn covers(&self, inner_chunk: usize) -> bool {
-        Points::covers(self, inner_chunk)
+        let (points, elements) = (self.of(inner_chunk), self.program.elements);
+        if points.len() < elements {
+            return false;
+        }
+        let mut seen = vec![false; elements]; // not more than there are points
+        points.iter().for_each(|point| seen[point[0] as usize] = true);
+        seen.into_iter().all(|seen| seen)
     }
 
     fn ready(&self, (): &(), _inner_chunk: usize) -> Option<&[u8]> {
@@ -110,7 +116,12 @@ impl Gather for Points<'_> {
     }
 
     fn gather(&self, (): &mut (), inner_chunk: usize, chunk: &mut [u8]) {
-        Points::gather(self, inner_chunk, chunk);
+        let item = &self.program.item;
+        for (offset, address) in self.addresses(inner_chunk) {
+            let to = &mut chunk[offset..][..item.size()];
+            // SAFETY: `to` is one item; `address` is that of an item of the array (Points::new), which is lent for the call.
+            unsafe { item.copy(address, to.as_mut_ptr()) };
+        }
     }
 }
 
@@ -339,7 +350,7 @@ pub fn encode_chunks(
             let (entries, runs) = (Column::<2>::new(&entries, "entries")?, Column::<4>::new(&runs, "runs")?);
             let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
             let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, &source.shape).map_err(wrong)?;
-            let inner_chunks = boxes.inner_chunks();
+            let inner_chunks = boxes.inner_chunks;
             let gather = BoxGather { program, boxes, source: source.room(), strides: &source.strides };
             encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
         }

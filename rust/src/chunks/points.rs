@@ -45,12 +45,12 @@ impl<'a> Points<'a> {
         Ok(Points { program, first, points, array: array.room, stride })
     }
 
-    fn of(&self, inner_chunk: usize) -> &'a [[i64; 2]] {
+    pub fn of(&self, inner_chunk: usize) -> &'a [[i64; 2]] {
         &self.points[self.first[inner_chunk][0] as usize..self.first[inner_chunk + 1][0] as usize]
     }
 
     /// The offset of each point in its chunk, in bytes, and its address in the array.
-    fn addresses(&self, inner_chunk: usize) -> impl Iterator<Item = (usize, *mut u8)> {
+    pub fn addresses(&self, inner_chunk: usize) -> impl Iterator<Item = (usize, *mut u8)> {
         self.of(inner_chunk).iter().map(|&[position, at]| {
             let offset = self.stride.wrapping_mul(at as isize);
             (self.program.offset(position as usize), self.array.start().wrapping_offset(offset))
@@ -62,17 +62,6 @@ impl<'a> Points<'a> {
         if low > high { 0..0 } else { low..high + self.program.itemsize }
     }
 
-    /// Whether the points include every element of the chunk.
-    pub fn covers(&self, inner_chunk: usize) -> bool {
-        let (points, elements) = (self.of(inner_chunk), self.program.elements);
-        if points.len() < elements {
-            return false;
-        }
-        let mut seen = vec![false; elements]; // not more than there are points
-        points.iter().for_each(|point| seen[point[0] as usize] = true);
-        seen.into_iter().all(|seen| seen)
-    }
-
     /// Copies the points of a chunk out of it.
     fn scatter(&self, inner_chunk: usize, chunk: &[u8], start: usize) {
         let item = &self.program.item;
@@ -80,16 +69,6 @@ impl<'a> Points<'a> {
             let from = &chunk[offset - start..][..item.size()];
             // SAFETY: `from` is one item; `address` is that of an item of the array (Points::new), which is lent for the call.
             unsafe { item.copy(from.as_ptr(), address) };
-        }
-    }
-
-    /// Copies the points of a chunk into it.
-    pub fn gather(&self, inner_chunk: usize, chunk: &mut [u8]) {
-        let item = &self.program.item;
-        for (offset, address) in self.addresses(inner_chunk) {
-            let to = &mut chunk[offset..][..item.size()];
-            // SAFETY: as in `scatter`, in the other direction.
-            unsafe { item.copy(address, to.as_mut_ptr()) };
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::files::folders::borrowed;
 use crate::sources::{Files, Opened, Sources, State, Version};
 use crate::threads::on_threads;
 
-/// chunk, starts, counts, steps: for each dimension, as in the contract; and the shape of the result, which is that of `out` here.
-type SingleChunk = (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>);
+/// chunk, starts, counts, steps: for each dimension, as in the contract.
+type SingleChunk = (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>);
 
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
@@ -33,7 +33,7 @@ pub fn read_inner_chunk(
     let (program, index, (root, mut name, separator)) = (program.get(), index.get(), names);
     let (root, rank) = (borrowed(root)?, program.shape.len());
     let out = program.check_items(Strided::writable(out, "out")?, "out")?;
-    let (chunk, starts, counts, steps, _) = single;
+    let (chunk, starts, counts, steps) = single;
     if [&chunk, &starts, &counts, &steps, &index.counts].iter().any(|along| along.len() != rank) {
         return Err(wrong(format!("chunk, starts, counts, steps: not of {rank} dimensions")));
     }

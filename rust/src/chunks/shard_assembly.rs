@@ -47,25 +47,19 @@ struct Shards<'a> {
     offsets: &'a mut [[i64; 1]],
 }
 
-/// The place of the bytes of the indexes: contiguous in `blob`. With `empty` also those of shards without chunks.
-struct Indexes {
-    blob: i64,
-    nbytes: i64,
-    at_end: bool,
-    empty: bool,
-}
-
 impl Shards<'_> {
-    /// Returns how many rows there are. starts: where the first chunk of each shard begins in it.
-    fn assemble(&mut self, chunks: &Chunks<'_>, order: &[usize], starts: &[[i64; 1]], indexes: &Indexes, total: usize) -> usize {
-        let (mut used, mut at, mut written) = (0, 0, 0);
+    /// Returns how many rows there are.
+    ///
+    /// starts: where the first chunk of each shard begins in it. blob: of the bytes of all indexes; with `empty` also those of shards without chunks
+    fn assemble(&mut self, chunks: &Chunks<'_>, order: &[usize], starts: &[[i64; 1]], index: &ShardIndex, blob: i64, empty: bool) -> usize {
+        let (mut used, mut at, mut written, nbytes) = (0, 0, 0, index.nbytes as i64);
         for (shard, start) in starts.iter().enumerate() {
             let begin = used;
             let count = order[at..].iter().take_while(|&&chunk| chunks.shard[chunk][0] == shard as i64).count();
-            let index = [indexes.blob, written * indexes.nbytes, indexes.nbytes];
-            let present = count > 0 || indexes.empty;
-            if present && !indexes.at_end {
-                self.append(&mut used, begin, index);
+            let index_row = [blob, written * nbytes, nbytes];
+            let present = count > 0 || empty;
+            if present && !index.at_end {
+                self.append(&mut used, begin, index_row);
             }
             let mut offset = start[0];
             for &chunk in &order[at..at + count] {
@@ -75,12 +69,12 @@ impl Shards<'_> {
                     length += row[2];
                 }
                 if chunks.number[chunk][0] != NO_ENTRY {
-                    self.tables[shard * total + chunks.number[chunk][0] as usize] = [offset, length];
+                    self.tables[shard * index.total + chunks.number[chunk][0] as usize] = [offset, length];
                 }
                 offset += length;
             }
-            if present && indexes.at_end {
-                self.append(&mut used, begin, index);
+            if present && index.at_end {
+                self.append(&mut used, begin, index_row);
             }
             written += i64::from(present);
             at += count;
@@ -156,8 +150,7 @@ pub fn assemble_shards(
     let order = chunks.in_order(keys.as_deref());
     let mut shards = Shards { tables: tables.rows(), out: out.rows(), offsets: offsets.rows() };
     shards.offsets[0] = [0];
-    let indexes = Indexes { blob, nbytes: index.nbytes as i64, at_end: index.is_at_end(), empty };
-    Ok(shards.assemble(&chunks, &order, &starts, &indexes, index.total))
+    Ok(shards.assemble(&chunks, &order, &starts, index, blob, empty))
 }
 
 #[cfg(test)]
@@ -171,9 +164,8 @@ mod tests {
         check(&chunks, 3, 3).unwrap();
         let (mut tables, mut out, mut offsets) = ([[-1, -1]; 9], [[0; 3]; 7], [[0]; 4]);
         let mut shards = Shards { tables: &mut tables, out: &mut out, offsets: &mut offsets };
-        let indexes = Indexes { blob: -3, nbytes: 48, at_end: true, empty: false };
         let order = chunks.in_order(Some(&[[0], [-1], [0], [0]]));
-        assert_eq!(shards.assemble(&chunks, &order, &[[0], [0], [0]], &indexes, 3), 4);
+        assert_eq!(shards.assemble(&chunks, &order, &[[0], [0], [0]], &ShardIndex::plain(vec![3]), -3, false), 4);
         assert_eq!(out[..4], [[-2, 0, 4], [-3, 0, 48], [-1, 0, 5], [-3, 48, 48]]);
         assert_eq!(offsets, [[0], [2], [4], [4]]);
         assert_eq!((tables[1], tables[5], tables[3], tables[0]), ([0, 4], [0, 3], [3, 2], [-1, -1]));

@@ -30,7 +30,7 @@ pub struct ShardIndex {
     pub total: usize,
     /// Bytes of an encoded index.
     pub nbytes: usize,
-    at_end: bool,
+    pub at_end: bool,
     swapped: bool,
     /// crc32c codecs after `bytes`; None: other codecs, which the kernel does not support.
     checksums: Option<usize>,
@@ -55,10 +55,6 @@ impl ShardIndex {
 
     pub fn is_plain(&self) -> bool {
         self.checksums.is_some()
-    }
-
-    pub fn is_at_end(&self) -> bool {
-        self.at_end
     }
 
     /// Decodes and checks the index of a shard of `size` bytes. `data` has `nbytes` bytes, `table` has `total` entries.
@@ -199,11 +195,6 @@ impl Sink for Indexes<'_> {
     }
 }
 
-fn tables_of<'a>(index: &ShardIndex, tables: &Bound<'a, PyAny>, shards: usize) -> PyResult<ColumnMut<2>> {
-    let rows = shards.checked_mul(index.total).ok_or_else(|| wrong("tables: too many"))?;
-    ColumnMut::<2>::of(tables, "tables", rows)
-}
-
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the contract's columns
 pub fn read_indexes(
@@ -222,7 +213,7 @@ pub fn read_indexes(
     }
     let rows = Rows::new(files, buffers, rows)?;
     let sizes = Column::<1>::of(sizes, "sizes", rows.len())?;
-    let mut tables = tables_of(index, tables, rows.len())?;
+    let mut tables = ColumnMut::<2>::of(tables, "tables", rows.len().saturating_mul(index.total))?;
     let indexes = Indexes { index, sizes: &sizes, tables: tables.room() };
     rows.fetch(py, None, threads, &indexes)
 }

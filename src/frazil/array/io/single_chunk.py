@@ -17,10 +17,10 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, result_memory
 from frazil.array.hierarchy.stored_document import Confirmation
+from frazil.array.shards.shard_indexes import Slot
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.indexing.single_chunk import SingleChunk
-from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -50,31 +50,42 @@ _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.in
 def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> Values | None:
     """The values, of single.shape; None where the general path is needed."""
     chunk, _, counts, _, shape = single
-    chain = access.chain
+    chain, storage, indexes = access.chain, access.storage, access.indexes
     if chain.inner_chunk.stage is not None or len(chunk) >= len(_INDEX):
         return None
-    if chain.levels:
-        if access.indexes is not None and access.indexes.by_coordinates and chain.native:
-            direct = access.storage.kernel_files(lambda: np.array([chunk], np.int64))
-            if direct is not None and direct.names is not None:
-                return _read_from_file(access, single, dtype, direct.names)
-        found = _inner_chunk(access, chunk)
-        if found is None:
+    expect: list[Version | None] | None = None
+    if not chain.levels:
+        located = storage.locate_one(chunk)
+        fetched = storage.fetch(located, WHOLE, single_read=True)
+    elif indexes is None:
+        return None
+    else:
+        shard = tuple(map(floordiv, chunk, chain.levels[0].counts))
+        elsewhere = None if indexes.by_coordinates else storage.locate_one(shard)
+        found = indexes.find((shard,) if elsewhere is None else elsewhere.labels())
+        if found is None or (slot := found[0]) is None:
             return None
-        located, spans, expect = found
-        fetched = access.storage.fetch(located, spans, expect=expect)
+        tables, row = slot
+        if elsewhere is None and chain.native:
+            direct = storage.kernel_files(lambda: np.array([chunk], np.int64))
+            if direct is not None and direct.names is not None:
+                return _read_from_file(access, single, dtype, direct.names, slot)
+        located = storage.locate_one(shard) if elsewhere is None else elsewhere
+        within = zip(chunk, chain.levels[0].counts, chain.levels[0].strides, strict=True)
+        number = sum([at % count * stride for at, count, stride in within])
+        start, length = tables.tables[row, number].tolist()
+        if start < 0:  # the chunk is not stored
+            return None
+        expect = [tables.version(row)]
+        fetched = storage.fetch(located, np.array([(0, start, length)], np.int64), expect=expect)
         if fetched.status[0] != FOUND:
             return None
-    else:
-        located, expect = access.storage.locate_one(chunk), None
-        fetched = access.storage.fetch(located, WHOLE, single_read=True)
-    try:
-        out = result_memory(counts, dtype)
-    except (ValueError, MemoryError):  # the general path raises it
+    out = _result(counts, dtype)
+    if out is None:
         return None
     files, buffers = fetched.sources
     watched = None
-    if files is not None and expect is not None and access.storage.answers_files:
+    if files is not None and expect is not None and storage.answers_files:
         watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
         chain.inner_chunk.program, files, buffers, fetched.rows, watched,
@@ -88,52 +99,34 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     return out.reshape(shape)
 
 
+def _read_from_file(
+    access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str], slot: Slot
+) -> Values | None:
+    """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
+    chain, (tables, row) = access.chain, slot
+    out = _result(single.counts, dtype)
+    if out is None:
+        return None
+    read = _kernel.read_inner_chunk(
+        chain.inner_chunk.program, chain.levels[0].kernel_index, names, single[:4],
+        tables.tables, tables.file_versions, row, out,
+    )  # fmt: skip
+    return out.reshape(single.shape) if read else None
+
+
+def _result(counts: tuple[int, ...], dtype: np.dtype[np.generic]) -> Values | None:
+    """Memory for the elements; None where there is not enough, and the general path raises the error."""
+    try:
+        return result_memory(counts, dtype)
+    except (ValueError, MemoryError):
+        return None
+
+
 def _elements(single: SingleChunk) -> tuple[Columns, Columns, Columns]:
     """The selected elements as the kernel takes them."""
     rank = len(single.chunk)
     runs = [(start, n, step, 0) for start, n, step in zip(single.starts, single.counts, single.steps, strict=True)]
     return _INDEX[rank], _ENTRIES[rank], np.array(runs, np.int64) if rank else _NO_RUNS
-
-
-def _read_from_file(
-    access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str]
-) -> Values | None:
-    """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
-    chain, indexes = access.chain, access.indexes
-    level = chain.levels[0]
-    shard = tuple(map(floordiv, single.chunk, level.counts))
-    found = None if indexes is None else indexes.find((shard,))
-    if found is None or (slot := found[0]) is None:
-        return None
-    try:
-        out = result_memory(single.counts, dtype)
-    except (ValueError, MemoryError):  # the general path raises it
-        return None
-    tables, row = slot
-    read = _kernel.read_inner_chunk(
-        chain.inner_chunk.program, level.kernel_index, names, single, tables.tables, tables.file_versions, row, out
-    )
-    return out.reshape(single.shape) if read else None
-
-
-def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Columns, list[Version | None]] | None:
-    """The location of an inner chunk by the remembered index; None where no index is remembered, or the chunk is not stored."""
-    level = access.chain.levels[0]
-    if access.indexes is None:
-        return None
-    number, shard = 0, []
-    for at, count, stride in zip(chunk, level.counts, level.strides, strict=True):
-        outer = at // count
-        shard.append(outer)
-        number += (at - outer * count) * stride
-    located = access.storage.locate_one(tuple(shard))
-    names = [tuple(shard)] if access.indexes.by_coordinates else located.labels()
-    found = access.indexes.find(names)
-    if found is None or (slot := found[0]) is None:
-        return None
-    tables, row = slot
-    start, length = tables.tables[row, number].tolist()
-    return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [tables.version(row)])
 
 
 def write_single(
