@@ -65,7 +65,7 @@ class ChunkAccess:
         Raises InvalidInputError for values that the data type does not have, StoreError, DataError, ConflictError."""
         access, elements = self._access.elements_of(values)
         source = selection.source_view(elements)
-        write(access, self._plan(selection), source, _confirm_nothing, confirmed=True, keep_fill=keep_fill)
+        write(access, self._plan(selection), source, lambda: None, confirmed=True, keep_fill=keep_fill)
 
     def stored(self, coordinates: Columns) -> Sequence[bool]:
         """Which chunks (shards, where there are shards) are stored."""
@@ -86,7 +86,3 @@ class _NoDocument:
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
         return True
-
-
-def _confirm_nothing() -> None:
-    """Nothing is confirmed before a write."""

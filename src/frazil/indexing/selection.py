@@ -307,7 +307,8 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
                 f"{_part_text(item)} cannot be in a selection of points",
                 hint="give an integer array for each dimension, or one mask of the array's shape; a.oindex takes slices too",
             )
-        arrays.append(np.asarray(_clamped(item)) if isinstance(item, int) else item)
+        # an integer beyond int64 is out of bounds in any case
+        arrays.append(np.asarray(max(-(2**63), min(item, 2**63 - 1))) if isinstance(item, int) else item)
     if len(arrays) != len(shape):
         raise SelectionError(
             f"{len(arrays)} index arrays for an array of {len(shape)} dimensions: points need one for each"
@@ -322,11 +323,6 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
         for axis, (array, length) in enumerate(zip(arrays, shape, strict=True))
     )
     return PointSelection(shape, coordinates, math.prod(result_shape), result_shape)
-
-
-def _clamped(value: int) -> int:
-    """The value limited to int64; values outside are out of bounds in any case."""
-    return max(-(2**63), min(value, 2**63 - 1))
 
 
 def _broadcast(values: Values, shape: tuple[int, ...]) -> Values:

@@ -41,7 +41,10 @@ def move_node(location: NodeLocation, to: str) -> None:
         raise
     above = _check_paths(location, to)
     names = _new_names(location, to)
-    documents = _own_documents(location)
+    keys = location.layout.document_keys(location.path)  # a group may have no document
+    documents = {
+        key: value for key, value in zip(keys, location.store.get_many(keys), strict=True) if value is not None
+    }
     drop_copies(location, {**documents_above(location, [location.path]), **above})
     if not location.layout.implicit_groups:
         create_groups(location, [path for path in ancestors(to) if path not in above], [to])
@@ -83,13 +86,6 @@ def _new_names(location: NodeLocation, to: str) -> dict[str, str]:
     for key in below:  # documents follow all other keys, the deepest first
         names[key] = names.pop(key)
     return names
-
-
-def _own_documents(location: NodeLocation) -> dict[str, bytes]:
-    """The documents of the node itself, by their keys: empty for a group without one."""
-    keys = location.layout.document_keys(location.path)
-    values = location.store.get_many(keys)
-    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
 def _link(location: NodeLocation, names: Mapping[str, str]) -> None:

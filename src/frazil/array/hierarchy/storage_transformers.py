@@ -55,7 +55,11 @@ def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
     for i, entry in reversed(list(enumerate(entries))):
         path = item("storage_transformers", before + i)
         if metadata.zarr_format != 3 and transformers.is_sharding(entry.name):
-            store = _sharded(location, metadata, entry, store, path)
+            configuration = check_object(entry.configuration.get("configuration"), path)
+            kind, old = entry.configuration.get("type"), metadata.zarr_format == "draft-2021"
+            counts = transformers.read_configuration(kind, configuration, metadata.ndim, path, old=old)
+            prefix = location.layout.data_prefix(location.path)
+            store = sharding_store.ShardingStore(store, prefix, metadata.chunk_key_encoding, counts)
         else:
             transformer = cast("Callable[[Extension, Store], object]", location.registry.transformer(entry, path))
             with ExtensionCall("storage transformer", entry.name, path):
@@ -67,14 +71,3 @@ def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
         with ExtensionCall("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
             store = root.as_store(transform(store), "a storage transformer", location, f"added[{i}]")
     return store
-
-
-def _sharded(location: NodeLocation, metadata: ArrayMetadata, entry: Extension, store: Store, path: str) -> Store:
-    configuration = check_object(entry.configuration.get("configuration"), path)
-    old = metadata.zarr_format == "draft-2021"
-    counts = transformers.read_configuration(
-        entry.configuration.get("type"), configuration, metadata.ndim, path, old=old
-    )
-    return sharding_store.ShardingStore(
-        store, location.layout.data_prefix(location.path), metadata.chunk_key_encoding, counts
-    )

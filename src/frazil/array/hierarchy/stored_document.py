@@ -168,12 +168,10 @@ class StoredDocument:
         node = find_node(followed(location, self._chunks))
         return isinstance(node, ArrayMetadata) and node.shape == shape
 
-    def _key(self) -> str:
-        return self._location.layout.document_key(self._location.path, ArrayMetadata)
-
     def _shape_now(self) -> tuple[int, ...]:
         """The stored lengths, from a document that was compared."""
-        location, last, names = self._location, self._checked, [self._key()]
+        location, last = self._location, self._checked
+        names = [location.layout.document_key(location.path, ArrayMetadata)]
         if last is not None and last.version is not None and location.store.has_version(names[0], last.version):
             return last.shape
         fetched = location.store.fetch(names, WHOLE)

@@ -24,12 +24,10 @@ def group_html(location: NodeLocation, metadata: GroupMetadata) -> str:
     except StoreError as error:
         rows.append(("members", f"cannot be listed: {error.message}"))
         members = []
-    rows += [(f"{path.rpartition('/')[2]}{_mark(node)}", _summary(node)) for path, node in members[:MOST_ROWS]]
+    for path, node in members[:MOST_ROWS]:
+        name = path.rpartition("/")[2]
+        rows.append((f"{name}/" if isinstance(node, GroupMetadata) else name, _summary(node)))
     return table(f"frazil.Group /{location.path}", rows, more=max(len(members) - MOST_ROWS, 0))
-
-
-def _mark(node: Metadata | FrazilError) -> str:
-    return "/" if isinstance(node, GroupMetadata) else ""
 
 
 def _summary(node: Metadata | FrazilError) -> str:

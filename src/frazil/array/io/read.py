@@ -274,12 +274,6 @@ def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chu
     raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
-def _fill(access: Access, target: Target, chunks: Chunks) -> None:
-    """Fills the selected elements in missing shards."""
-    for i, code, text in decode(access, target, Sources(None, ()), missing_rows(chunks.count), None, chunks):
-        raise failure(access, code, text, None, chunk_of(chunks, i))
-
-
 def _read_shards(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns
 ) -> Iterator[int]:
@@ -290,8 +284,9 @@ def _read_shards(
         if found or filled is not None:
             columns = 0 if filled is None else filled.count * INNER_CHUNK_BYTES
             yield columns + sum([read_cost(access, one.first, one.chunks) for one in found])
-        if filled is not None:
-            _fill(access, target, filled)
+        if filled is not None:  # the selected elements in missing shards
+            for i, code, text in decode(access, target, Sources(None, ()), missing_rows(filled.count), None, filled):
+                raise failure(access, code, text, None, chunk_of(filled, i))
         for one in found:
             stale += _read_found(access, target, one)
         if not stale:
@@ -314,27 +309,22 @@ def _find(access: Access, batch: Batch, shared: SharedIndex | None, rows: Column
         found, missing, stale = _find_all(access, batch, rows, located)
         shared.missing = len(missing) > 0
         if found:
-            first, (version,) = found[0].first, found[0].expect
-            may_repeat = found[0].fetched is not None and found[0].fetched.version_may_repeat is not None
-            shared.slot = (
-                (IndexTables(first.shards.indexes.tables, [version]), 0)
-                if version is not None and not may_repeat
-                else None
-            )
+            first, (version,), fetched = found[0].first, found[0].expect, found[0].fetched
+            if version is not None and (fetched is None or fetched.version_may_repeat is None):
+                shared.slot = IndexTables(first.shards.indexes.tables, [version]), 0
         return found, missing, stale
 
 
 def _find_all(access: Access, batch: Batch, rows: Columns, located: Located) -> FoundRows:
-    slots: Sequence[Slot | None] | None = None
+    slots = None
     if access.indexes is not None:
         slots = access.indexes.find(index_names(access, batch.shards[rows], located))
     if slots is None:
         return _fetch(access, batch, rows, located)
-    cached = np.array([i for i, slot in enumerate(slots) if slot is not None], np.int64)
-    remembered = [slot for slot in slots if slot is not None]
-    if len(cached) == len(rows):
+    remembered, is_cached = [slot for slot in slots if slot is not None], np.array(list(map(bool, slots)))
+    if len(remembered) == len(rows):
         return [_remembered(access, batch, rows, located, remembered)], _NO_ROWS, []
-    fresh = np.array([i for i, slot in enumerate(slots) if slot is None], np.int64)
+    cached, fresh = np.flatnonzero(is_cached), np.flatnonzero(~is_cached)
     found, missing, stale = _fetch(access, batch, rows[fresh], located.take(fresh))
     return [_remembered(access, batch, rows[cached], located.take(cached), remembered), *found], missing, stale
 

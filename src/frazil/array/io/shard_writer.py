@@ -171,11 +171,9 @@ class ShardWriter:
             threads = 1 if chunks.count == 1 else access.runtime.threads
             result = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
             for i, code, text in result.failures:
-                raise failure(access, code, text, self._key(), chunk_of(chunks, i))
+                key = access.key(np.array([self._shard], np.int64))
+                raise failure(access, code, text, key, chunk_of(chunks, i))
             encoded.add(_numbers(access, chunks).tolist(), result.rows, result.buffers)
-
-    def _key(self) -> str | None:
-        return self._access.key(np.array([self._shard], np.int64))
 
     # --- publishing ----------------------------------------------------------------------------------------------------------------
 
