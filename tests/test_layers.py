@@ -98,7 +98,6 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.metadata.grids.rectilinear",
     ),
     "for elements of variable length": (
-        "frazil.array.io.selection_parts",
         "frazil.codecs.array_to_bytes.vlen",
         "frazil.codecs.array_to_bytes.zarrs_vlen",
         "frazil.codecs.chain.element_stage",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 import frazil
-from frazil.array.io import selection_parts
+from frazil.array.io import read
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 
@@ -23,7 +23,7 @@ TEXT = np.array([f"{number} " * (number % 9) for number in range(23 * 7)]).resha
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection_parts, "_ELEMENTS", 8)
+    monkeypatch.setattr(read, "_PART_ELEMENTS", 8)
 
 
 @cache
@@ -92,9 +92,9 @@ def test_text_is_read_while_the_interpreter_ends(first: str) -> None:
     program = f"""
 {first}
 import atexit, frazil
-from frazil.array.io import selection_parts
+from frazil.array.io import read
 from frazil.stores import MemoryStore
-selection_parts._ELEMENTS = 2
+read._PART_ELEMENTS = 2
 made = frazil.create_array(MemoryStore(), shape=(8,), dtype="string", chunks=(2,))
 made[...] = list("abcdefgh")
 atexit.register(lambda: print("".join(made[...].tolist())))

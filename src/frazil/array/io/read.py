@@ -8,7 +8,8 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -47,17 +48,19 @@ from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.indexing.box import box_plan
 from frazil.indexing.points import Batch, Chunks, Plan, point_plan
-from frazil.indexing.selection import BoxSelection, Selection
+from frazil.indexing.selection import AxisSelection, BoxSelection, Selection
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
-    from frazil.array.io import selection_parts
     from frazil.base import threads
+    from frazil.metadata.types.core import DataType
     from frazil.metadata.types.heap import Heap
 else:
-    selection_parts = LateModule("frazil.array.io.selection_parts")
     threads = LateModule("frazil.base.threads")
+
+
+_PART_ELEMENTS: Final = 2**20  # of a part of a selection of variable-length elements; at least one row of chunks
 
 
 class Target(Record):
@@ -122,39 +125,58 @@ def read_selection(
         values = _empty(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, values)
         return values
-    if isinstance(selection, BoxSelection) and selection_parts.is_divided(access, selection):
+    data_type = access.variable.data_type
+    if isinstance(selection, BoxSelection) and _is_divided(access, selection):
         values = _empty(shape, dtype, path) if out is None else out
-
-        def put(part: BoxSelection) -> Callable[[Values], object]:
-            elements, heap = _read_elements(access, plans, part)
-            return partial(data_type.put_values, elements, heap)
-
-        data_type = access.variable.data_type
-        _read_parts(access, selection, put, selection.out_view(values))
+        _read_parts(access, plans, selection, data_type, selection.out_view(values))
         return values
     elements, heap = _read_elements(access, plans, selection)
     if out is None:
-        return access.variable.data_type.values_of(elements, heap)
-    access.variable.data_type.put_values(elements, heap, out)
+        return data_type.values_of(elements, heap)
+    data_type.put_values(elements, heap, out)
     return out
 
 
-def _read_parts(
-    access: Access, selection: BoxSelection, read: Callable[[BoxSelection], Callable[[Values], object]], out: Values
-) -> None:
-    """Reads part by part (selection_parts.py) into `out`, which has the order of selection.out_view.
+def _read_parts(access: Access, plans: Plans, selection: BoxSelection, data_type: DataType, out: Values) -> None:
+    """Reads elements of variable length part by part into `out`, which has the order of selection.out_view. Parts reuse the memory for views and heap of
+    earlier parts, so that a large read needs little memory beside its result.
 
-    read  reads the views of a part; the result puts its values into memory. Another thread calls that while the next part is read: NumPy's allocator of strings
-          is used by one thread at a time, so this is the only way to use other cores meanwhile"""
+    Another thread puts the values of a part into `out` while the next part is read: NumPy's allocator of strings is used by one thread at a time, so this is
+    the only way to use other cores meanwhile."""
     begin, putting = 0, None
     with threads.Threads(0 if access.runtime.checked().threads == 1 else 1, "frazil strings") as other:
-        for part in selection_parts.parts_of(access, selection):
-            put, end = read(part), begin + part.axes[0].size
+        for part in _parts_of(access, selection):
+            put, end = partial(data_type.put_values, *_read_elements(access, plans, part)), begin + part.axes[0].size
             if putting is not None:
                 putting.result()  # one part waits at most
             putting, begin = other.submit(put, out[begin:end]), end
         if putting is not None:
             putting.result()
+
+
+def _is_divided(access: Access, selection: BoxSelection) -> bool:
+    """Whether a selection is read in parts: a small or indivisible one is not; nor is one of other stores, where all requests are made at once."""
+    levels, chunk = access.chain.levels, access.chain.inner_chunk.shape
+    divisible = access.storage.direct and chunk and all(level.addressable for level in levels)
+    count = prod([axis.size for axis in selection.axes])
+    return bool(divisible) and count >= 2 * _PART_ELEMENTS and selection.axes[0].indices is None
+
+
+def _parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]:
+    """Boxes along the first dimension, in the order of selection.out_view. None of them divides a chunk."""
+    first, *others = [AxisSelection(axis.start, axis.step, axis.size, indices=axis.indices) for axis in selection.axes]
+    chunk = access.chain.inner_chunk.shape[0]
+    rows = (
+        max(_PART_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step
+    )  # elements of the first dimension
+    rows = -(-rows // chunk) * chunk
+    begin = 0
+    while begin < first.size:
+        at = first.start + begin * first.step
+        behind = (at // rows + 1) * rows
+        end = min(-(-(behind - first.start) // first.step), first.size)
+        yield BoxSelection(selection.shape, (AxisSelection(at, first.step, end - begin), *others))
+        begin = end
 
 
 def _read_elements(access: Access, plans: Plans, selection: Selection) -> tuple[Values, Heap]:
