@@ -61,7 +61,9 @@ class RegularAxis:
         if self._dense:
             chunk = np.arange(self._first + low, self._first + high, dtype=np.int64)
             begin = np.maximum(self._number(chunk * self.extent), 0)
-            count = np.diff(begin, append=self._before((self._first + high) * self.extent))
+            count = np.empty_like(begin)
+            np.subtract(begin[1:], begin[:-1], out=count[:-1])
+            count[-1:] = self._before((self._first + high) * self.extent) - begin[-1:]
         else:
             begin = np.arange(low, high, dtype=np.int64)
             chunk = (begin * self._step + self._start) // self.extent
@@ -89,7 +91,7 @@ class RegularAxis:
 
     def _number(self, element: Element) -> Element:
         """The number in the selection of its first element from an element of the array on."""
-        return -((self._start - element) // self._step)
+        return element - self._start if self._step == 1 else -((self._start - element) // self._step)
 
     def _before(self, element: int) -> int:
         """How many elements of the selection are before an element of the array."""
@@ -136,7 +138,7 @@ class RegularAxis:
         extent = min(shard_extent * self.extent, self.length)
         base = shards * extent
         room = np.minimum(self.length - base, extent)
-        begin, end = np.clip(self._number(base), 0, self.size), np.clip(self._number(base + room), 0, self.size)
+        begin, end = np.maximum(self._number(base), 0), np.minimum(self._number(base + room), self.size)
         whole: Flags = end - begin == room
         return whole
 

@@ -17,7 +17,6 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure, result_memory
 from frazil.array.hierarchy.stored_document import Confirmation
-from frazil.array.shards.shard_indexes import Slot
 from frazil.base.arrays import Columns, Values
 from frazil.base.late import LateModule
 from frazil.indexing.single_chunk import SingleChunk
@@ -49,7 +48,7 @@ _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.in
 
 def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> Values | None:
     """The values, of single.shape; None where the general path is needed."""
-    chunk, _, counts, _, shape = single
+    chunk, starts, counts, steps, shape = single
     chain, storage, indexes = access.chain, access.storage, access.indexes
     if chain.inner_chunk.stage is not None or len(chunk) >= len(_INDEX):
         return None
@@ -60,7 +59,8 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     elif indexes is None:
         return None
     else:
-        shard = tuple(map(floordiv, chunk, chain.levels[0].counts))
+        level = chain.levels[0]
+        shard = tuple(map(floordiv, chunk, level.counts))
         elsewhere = None if indexes.by_coordinates else storage.locate_one(shard)
         found = indexes.find((shard,) if elsewhere is None else elsewhere.labels())
         if found is None or (slot := found[0]) is None:
@@ -69,10 +69,19 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         if elsewhere is None and chain.native:
             direct = storage.kernel_files(lambda: np.array([chunk], np.int64))
             if direct is not None and direct.names is not None:
-                return _read_from_file(access, single, dtype, direct.names, slot)
+                try:
+                    out = result_memory(counts, dtype)
+                except (ValueError, MemoryError):
+                    return None
+                read = _kernel.read_inner_chunk(
+                    chain.inner_chunk.program, level.kernel_index, direct.names, (chunk, starts, counts, steps),
+                    tables.tables, tables.file_versions, row, out,
+                )  # fmt: skip
+                return out.reshape(shape) if read else None
         located = storage.locate_one(shard) if elsewhere is None else elsewhere
-        within = zip(chunk, chain.levels[0].counts, chain.levels[0].strides, strict=True)
-        number = sum([at % count * stride for at, count, stride in within])
+        number = 0
+        for at, count, stride in zip(chunk, level.counts, level.strides, strict=True):
+            number += at % count * stride
         start, length = tables.tables[row, number].tolist()
         if start < 0:  # the chunk is not stored
             return None
@@ -80,8 +89,9 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         fetched = storage.fetch(located, np.array([(0, start, length)], np.int64), expect=expect)
         if fetched.status[0] != FOUND:
             return None
-    out = _result(counts, dtype)
-    if out is None:
+    try:
+        out = result_memory(counts, dtype)
+    except (ValueError, MemoryError):  # the general path raises it
         return None
     files, buffers = fetched.sources
     watched = None
@@ -97,29 +107,6 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
         raise failure(access, code, text, located.key(0), chunk)
     return out.reshape(shape)
-
-
-def _read_from_file(
-    access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str], slot: Slot
-) -> Values | None:
-    """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
-    chain, (tables, row) = access.chain, slot
-    out = _result(single.counts, dtype)
-    if out is None:
-        return None
-    read = _kernel.read_inner_chunk(
-        chain.inner_chunk.program, chain.levels[0].kernel_index, names, single[:4],
-        tables.tables, tables.file_versions, row, out,
-    )  # fmt: skip
-    return out.reshape(single.shape) if read else None
-
-
-def _result(counts: tuple[int, ...], dtype: np.dtype[np.generic]) -> Values | None:
-    """Memory for the elements; None where there is not enough, and the general path raises the error."""
-    try:
-        return result_memory(counts, dtype)
-    except (ValueError, MemoryError):
-        return None
 
 
 def _elements(single: SingleChunk) -> tuple[Columns, Columns, Columns]:
