@@ -161,19 +161,19 @@ def _tasks(
                 confirmed = False
 
 
-def _parts(batch: Part, shape: tuple[int, ...], in_part: bool) -> Iterator[tuple[Part, Columns]]:
-    """The parts of a batch, with its rows. in_part: as in `write`."""
-    chain, shards = batch.access.chain, batch.batch.shards
-    whole = batch.batch.whole_shards() & (not in_part)
+def _parts(undivided: Part, shape: tuple[int, ...], in_part: bool) -> Iterator[tuple[Part, Columns]]:
+    """The parts of a batch, with their rows. undivided: all of it;  shape: of the array;  in_part: as in `write`."""
+    chain, shards = undivided.access.chain, undivided.batch.shards
+    whole = undivided.batch.whole_shards() & (not in_part)
     if not whole.any():  # as in most writes of few elements
-        yield batch, np.arange(len(whole))
+        yield undivided, np.arange(len(whole))
         return
     outer = [extent * count for extent, count in zip(chain.inner_chunk.shape, chain.inner_chunk_counts, strict=True)]
     filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
     inside = (shards < filled).all(axis=1)
-    yield batch._replace(whole=True, shape=shape), np.flatnonzero(whole & ~inside)
-    yield batch._replace(whole=True), np.flatnonzero(whole & inside)
-    yield batch, np.flatnonzero(~whole)
+    yield undivided._replace(whole=True, shape=shape), np.flatnonzero(whole & ~inside)
+    yield undivided._replace(whole=True), np.flatnonzero(whole & inside)
+    yield undivided, np.flatnonzero(~whole)
 
 
 class Source(Record):
@@ -182,8 +182,7 @@ class Source(Record):
     kernel   Scheduler.kernel
     confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or
              written
-    encoded  instead of values
-    keep_fill  chunks that are all fill value are stored like others"""
+    encoded  instead of values;  keep_fill: as in `write`"""
 
     values: Values
     kernel: AbstractContextManager[object]
