@@ -39,7 +39,6 @@ from frazil.stores.local.system_errors import (
     not_synced,
     reason_of,
     refused,
-    refusing,
     unreadable,
 )
 from frazil.stores.port import StorePort
@@ -377,8 +376,12 @@ class LocalStore(Store):
         root = self._current_root()
         if root is None:
             return nothing
-        with refusing("cannot be listed", prefix, path=self.path):
+        try:
             return look(root.fd)
+        except StoreError:
+            raise
+        except OSError as error:
+            raise refused("cannot be listed", error.errno or 0, prefix, path=self.path) from error
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
