@@ -18,9 +18,9 @@ LOSSY = ("numcodecs.fixedscaleoffset",)
 
 def _float8(name: str) -> Callable[[int], float]:
     def value(bits: int) -> float:
-        from frazil.metadata.types.small_numbers import dtype_of
+        import ml_dtypes
 
-        return float(np.frombuffer(bytes([bits]), dtype_of(name, "data_type"))[0])
+        return float(np.frombuffer(bytes([bits]), np.dtype(getattr(ml_dtypes, name)))[0])
 
     return value
 
