@@ -409,9 +409,10 @@ class Entries:
         """The version of each entry. Equal ones mean equal bytes: of one file, whose inode no other file has while it is open, or of one object."""
         if self.version is None:
             return [None] * len(table)
+        columns = [table[name].tolist() for name in ("header", "size", "crc")]
         return [
             None if header < 0 else self.mark + _VERSION.pack(header, size, crc)
-            for header, size, crc in table[["header", "size", "crc"]].tolist()
+            for header, size, crc in zip(*columns, strict=True)
         ]
 
     def version_of(self, entry: Entry) -> Version:
