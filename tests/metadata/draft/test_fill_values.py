@@ -16,6 +16,7 @@ from tests.metadata.refusals import refused
 from frazil.errors import MetadataError
 from frazil.metadata.draft.fill_values import emit_fill, parse_fill
 from frazil.metadata.draft.types import parse_type
+from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
@@ -137,6 +138,16 @@ def test_complex_numbers(old: bool) -> None:
             read(value, "c8", old)
     with refused("fill_value[1]", "float32"):
         read([1, "x"], "c8", old)
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["complex_bfloat16", "complex_float8_e4m3fn"])
+def test_pairs_of_small_floats_have_their_own_bits(name: str, old: bool) -> None:
+    """The names are not the draft's: a data type of a user's registry may be such a pair."""
+    pair = CORE_EXTENSIONS.data_type(Extension(name))
+    fill = parse_fill([1.5, -2.0], pair, old=old)
+    assert fill == pair.parse_fill([1.5, -2.0])
+    assert emit_fill(fill, pair, old=old) == [1.5, -2.0]
 
 
 # --- bytes and strings -------------------------------------------------------------------------------------------------------------

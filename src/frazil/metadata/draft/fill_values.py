@@ -58,7 +58,7 @@ def _parse(value: Json, data_type: DataType, old: bool, path: str, big: bool) ->
         return _parse_integer(value, data_type, old, path)
     if isinstance(data_type, FloatType):
         return _parse_float(value, data_type.itemsize, path)
-    if isinstance(data_type, ComplexType):
+    if type(data_type) is ComplexType:  # others have parts of other bits
         return _parse_complex(value, data_type.itemsize, path)
     if isinstance(data_type, RawType):
         return _parse_raw(value, data_type, path)
@@ -148,7 +148,7 @@ def emit_fill(fill: FillValue, data_type: DataType, *, old: bool, big: bool = Fa
     data = fill.data
     if isinstance(data_type, FloatType):
         return _emit_float(data, old)
-    if isinstance(data_type, ComplexType):
+    if type(data_type) is ComplexType:
         half = len(data) // 2
         return [_emit_float(data[:half], old), _emit_float(data[half:], old)]
     if isinstance(data_type, RawType):
