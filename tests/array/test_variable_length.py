@@ -159,6 +159,14 @@ def test_other_elements_are_refused(kind: str, value: object) -> None:
     assert a.nchunks_initialized == 0
 
 
+@pytest.mark.parametrize("kind", ["string", "bytes"])
+@pytest.mark.parametrize("value", [np.array([1, 2]), np.array([]), np.zeros(1, "i4,i4")[0]])
+def test_a_fill_value_is_one_element(kind: str, value: object) -> None:
+    """NumPy's own errors were raised."""
+    with pytest.raises(MetadataError, match="fill_value"):
+        frazil.create_array({}, shape=2, dtype=kind, fill_value=value)
+
+
 def test_objects_are_refused_with_a_hint() -> None:
     with pytest.raises(UnknownExtensionError) as caught:
         frazil.create_array(MemoryStore(), shape=2, dtype=object)

@@ -13,7 +13,7 @@ from frazil import _kernel
 from frazil.base.arrays import Dtype, Flags, Values
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, no_configuration
-from frazil.metadata.json_text import Json, found
+from frazil.metadata.json_text import Json
 from frazil.metadata.members import refusal
 from frazil.metadata.types.core import BYTES_VIEW, TEXT_VIEW, DataType, NamedDataTypes
 from frazil.metadata.types.fill_values import FillValue, from_base64, to_base64
@@ -114,15 +114,15 @@ class VariableLengthType(DataType):
         return data.decode() if self.text else to_base64(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
+        if not isinstance(value, str | np.ndarray | np.void) and value == 0:
+            return b""  # the fill value of functions such as zeros()
         if self.text:
-            if value == 0 and not isinstance(value, str):  # 0 is the fill value of functions such as zeros()
-                return b""
             if not isinstance(value, str):
-                raise refusal(path, "text", found(str(value)))
+                raise refusal(path, "text", str(value))
             return _encoded(value, path)
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        return b"" if value == 0 and not isinstance(value, str) else self.parse_bytes(value, path)  # type: ignore[arg-type]
+        return self.parse_bytes(value, path)  # type: ignore[arg-type] # refuses what is not JSON
 
     def elements_of(self, values: Values, heap: Heap) -> Values:
         return self.put_elements(values, heap, None)
