@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class OnBytes(BytesToBytes):
         self.codec = codec
         for length in _SAMPLES:
             with suppress(FrazilError):
-                if self._chain(length).nbytes == length:
+                if _chain(self.codec, length).nbytes == length:
                     continue
             raise MetadataError(
                 f"codec {codec.name} does not make as many bytes as it gets, so that it cannot run over a byte string",
@@ -44,22 +45,24 @@ class OnBytes(BytesToBytes):
         (codec,) = parse([configuration["codec"]], "codec")
         return cls(codec)
 
-    def _chain(self, length: int) -> PythonChain:
-        """For byte strings of this length. Raises MetadataError if the codec cannot take them, or makes more or fewer bytes of some values."""
-        codecs = (self.codec,) if isinstance(self.codec, ArrayToBytes) else (self.codec, Bytes("little"))
-        return fixed_chain(codecs, ChunkSpec((length,), np.dtype(np.uint8), (), b"\0"), self.name)
-
     def encode(self, data: bytes) -> bytes:
-        return self._chain(len(data)).encode(np.frombuffer(data, np.uint8))
+        return _chain(self.codec, len(data)).encode(np.frombuffer(data, np.uint8))
 
     def decode(self, data: bytes, limit: int) -> bytes:
         if len(data) > limit:
             raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; at most {limit} are possible")
         try:
-            chain = self._chain(len(data))
+            chain = _chain(self.codec, len(data))
         except MetadataError as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
         return chain.decode(data).tobytes()
 
     def encoded_size(self, nbytes: int) -> int | None:
         return nbytes
+
+
+@lru_cache(maxsize=16)  # for each chunk again, this would take as long as its codec
+def _chain(codec: ArrayToArray | ArrayToBytes, length: int) -> PythonChain:
+    """For byte strings of this length. Raises MetadataError if the codec cannot take them, or makes more or fewer bytes of some values."""
+    codecs = (codec,) if isinstance(codec, ArrayToBytes) else (codec, Bytes("little"))
+    return fixed_chain(codecs, ChunkSpec((length,), np.dtype(np.uint8), (), b"\0"), OnBytes.name)
