@@ -25,6 +25,7 @@ from frazil.operations.usage import usage
 from frazil.stores.memory import MemoryStore
 from frazil.stores.objects import listing
 from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.transfer.value_copies import put_parts
 
 pytest.importorskip("obstore")
 SECRET = "that-is-not-to-be-seen"
@@ -118,7 +119,13 @@ def test_keys_that_are_no_paths_are_not_tried_again() -> None:
     with scripted(lambda _: answer(500)) as server:
         store = ObjectStore("s3://bucket/a", endpoint=server.url, skip_signature=True)
         for key in ("tab\tin it", "line\nin it"):
-            for call in (store.get, lambda key: store.set(key, b"1"), lambda key: store.create(key, b"1"), store.erase):
+            for call in (
+                store.get,
+                lambda key: store.set(key, b"1"),
+                lambda key: store.create(key, b"1"),
+                lambda key: put_parts(store, key, 1, iter([b"1"])),
+                store.erase,
+            ):
                 with pytest.raises(StoreError, match="this is no key for its client") as caught:
                     call(key)
                 assert "choose another" in f"{caught.value.hint}"
@@ -295,6 +302,7 @@ def _with(answer: tuple[int, bytes], old: bytes, new: bytes) -> tuple[int, bytes
 LAST = """
 import asyncio, gc, sys, time, obstore
 from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.transfer.value_copies import put_parts
 
 def write_slowly(loop, write=asyncio.SelectorEventLoop._write_to_self):
     write(loop)

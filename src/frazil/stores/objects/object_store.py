@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -42,7 +42,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     import obstore
-    from obstore import WritableFile
 
     from frazil.stores.objects.connections import ObjectClient
     from frazil.stores.port import StorePort
@@ -292,12 +291,13 @@ class ObjectStore(Store):
         check_process(self)
         mark, path = _new_mark(), self._clients.below + key
         with client_panics(key):
-            file = obstore.open_writer(
-                self._clients.connection.writer, path, attributes={MARK: mark}, buffer_size=_PART, max_concurrency=2
-            )
+            writer, attributes = self._clients.connection.writer, {MARK: mark}
+            with self._write_failures(key):
+                file = obstore.open_writer(writer, path, attributes=attributes, buffer_size=_PART, max_concurrency=2)
             try:
                 for part in parts:
-                    self._write_part(file, part, key)
+                    with self._write_failures(key):
+                        file.write(part)
             except BaseException as error:  # of `parts` too
                 with suppress(Exception), client_panics(key):
                     file.__exit__(type(error), error, None)  # removes what was sent
@@ -309,9 +309,10 @@ class ObjectStore(Store):
         # the version of another writer's value is not that of this one: no object has the mark as its version
         return self._version_with(mark, key) or mark.encode()
 
-    def _write_part(self, file: WritableFile, part: bytes, key: str) -> None:
+    @contextmanager
+    def _write_failures(self, key: str) -> Iterator[None]:
         try:
-            file.write(part)
+            yield
         except Exception as error:
             raise failure(error, "could not be written", key, self.url) from None
 
