@@ -18,13 +18,16 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, Version, clip_span
 
 PIECE: Final = 2**21  # bytes read at once, which each request holds in memory
-_HELD_SECONDS: Final = 3.0  # longer than two changes of a file have one time stamp, on disks that keep whole seconds
+# two changes of a file have one time stamp for less time, on disks that keep whole seconds, and on others
+_HELD_SECONDS: Final = 3.0
+_SHORTEST_SECONDS: Final = 0.1
 _MOST_HELD: Final = 128  # files
 
 
 class HeldFiles:
     """Files that have just changed, kept open for a while: the next file cannot have the version of an open one, but that of a closed one if both have the same
-    time stamp. Safe to use from many threads.
+    time stamp. If many are requested, as of a folder with time stamps in the future, those that were requested first are closed early. Safe to use from many
+    threads.
 
     clock  returns seconds"""
 
@@ -37,11 +40,15 @@ class HeldFiles:
     def hold(self, key: str, fetched: Fetched) -> bool:
         """Keeps the file of an answer open, so that its version belongs to it alone. False if too many are open."""
         self.release()
-        name = (key, fetched.versions[0])
+        name, now = (key, fetched.versions[0]), self._clock()
         with self._lock:
-            if len(self._files) >= _MOST_HELD and name not in self._files:
-                return False
-            self._files[name] = fetched, self._clock() + _HELD_SECONDS
+            self._files.pop(name, None)
+            if len(self._files) >= _MOST_HELD:
+                oldest = next(iter(self._files))
+                if self._files[oldest][1] - _HELD_SECONDS + _SHORTEST_SECONDS > now:
+                    return False
+                del self._files[oldest]
+            self._files[name] = fetched, now + _HELD_SECONDS
         return True
 
     def release(self) -> None:
