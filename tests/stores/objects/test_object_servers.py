@@ -272,7 +272,11 @@ def test_a_refused_part_is_an_error(s3: S3) -> None:
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
         error = refusal(StoreError, lambda: put_parts(store, "a", 5 * 2**23, iter([bytes(2**23)] * 5)))
         assert error.key == "a"
-    assert s3.secret not in str(error)
+        assert s3.secret not in str(error)
+        proxy.mend()
+        proxy.fail("PUT partNumber=1", "409", None)
+        error = refusal(StoreError, lambda: put_parts(store, "a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        assert "choose another key" in f"{error.hint}"
 
 
 @pytest.mark.parametrize("kind", ["s3", "azure", "gcs"])

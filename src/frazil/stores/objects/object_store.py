@@ -314,16 +314,19 @@ class ObjectStore(Store):
         try:
             yield
         except Exception as error:
-            raise failure(error, "could not be written", key, self.url) from None
+            raise self._write_failure(error, key) from None
+
+    def _write_failure(self, error: Exception, key: str) -> Exception:
+        if meaning_of(error) == "exists":
+            return self._key_conflict(key)
+        return failure(error, "could not be written", key, self.url)
 
     def _version_after_failure(self, error: Exception, key: str, mark: str | None) -> Version:
         """The version of the value that a failed write stored nevertheless: the answer to the end of its parts was lost, and the client's next attempt was
         refused, as they are no parts any more. Raises StoreError where nothing was stored."""
         if mark is not None and (stored := self._version_with(mark, key)) is not None:
             return stored
-        if meaning_of(error) == "exists":
-            raise self._key_conflict(key) from None
-        raise failure(error, "could not be written", key, self.url) from None
+        raise self._write_failure(error, key) from None
 
     def _put_if(
         self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
