@@ -103,6 +103,25 @@ def test_parts_are_of_one_version() -> None:
         assert store.get("a") == new
 
 
+@pytest.mark.parametrize("limit", [2, 100])
+def test_an_object_that_becomes_longer_than_the_range_that_it_had_not(limit: int) -> None:
+    """The answer had no bytes, but the size of the new object: a ValueError, or too few bytes."""
+    seen: list[str] = []
+
+    def script(request: Request) -> bytes:
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
+        assert found is not None
+        seen.append(found[0])
+        if len(seen) == 1:
+            return answer(416)
+        first, last = int(found[1]), min(int(found[2]), 8)
+        return answer(206, b"abcdefghi"[first : last + 1], **HEADERS, Content_Range=f"bytes {first}-{last}/9")
+
+    with scripted(script) as server, no_pauses():
+        assert bucket(server.url, bytes_in_flight=limit).get_partial_values([("a", (5, None))]) == [b"fghi"]
+    assert seen[:2] == [f"bytes=5-{4 + limit}", "bytes=0-0"]
+
+
 @pytest.mark.parametrize("option", ["read_timeout", "timeout"])
 def test_a_bucket_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-outs and the number of attempts are options."""

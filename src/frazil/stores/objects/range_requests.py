@@ -239,6 +239,8 @@ class ObjectReader(RangeReader):
                 return first
             length = first.size - request.start
             self._check_length(length, self._most_bytes(request), request.key)
+            if len(first.data) < min(length, self._limit):
+                continue  # it had no such bytes, and was replaced before it was looked up
             if length <= self._limit:
                 return first
             whole = empty_buffer(length)
