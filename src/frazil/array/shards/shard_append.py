@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 
-Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
+Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into blobs, as write.Part does
 
 _WASTE: Final = 0.5  # the part of a shard's bytes that may be unused before it is rewritten
 
