@@ -166,9 +166,8 @@ def _parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]
     """Boxes along the first dimension, in the order of selection.out_view. None of them divides a chunk."""
     first, *others = [AxisSelection(axis.start, axis.step, axis.size, indices=axis.indices) for axis in selection.axes]
     chunk = access.chain.inner_chunk.shape[0]
-    rows = (
-        max(_PART_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step
-    )  # elements of the first dimension
+    # elements of the first dimension
+    rows = max(_PART_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step
     rows = -(-rows // chunk) * chunk
     begin = 0
     while begin < first.size:
