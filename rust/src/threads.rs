@@ -1,4 +1,5 @@
-//! Threads that live inside one call: a counter assigns jobs, the calling thread works too, and a signal ends the call. And pooled workers.
+//! Threads that live inside one call: a counter assigns jobs, or names of files, the calling thread works too, and a signal ends the call. And pooled
+//! workers.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};

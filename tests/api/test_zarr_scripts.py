@@ -130,6 +130,7 @@ def test_an_existing_array_has_no_other_store_of_chunks(mode: Any) -> None:
         array = open_it(held, mode=mode, chunk_store=None, synchronizer=object(), cache_metadata=False)
         assert isinstance(array, frazil.Array)
         assert array[3] == 3
+    assert isinstance(frazil.open({}, mode="w", cache_metadata=False), frazil.Group)
 
 
 def test_consolidated_metadata_that_is_required() -> None:

@@ -74,6 +74,7 @@ class GroupArguments(TypedDict, total=False):
     use_consolidated: bool | str | None
     synchronizer: object
     cache_attrs: object
+    cache_metadata: object
     read_only: bool | None
     chunk_store: None
     meta_array: None
