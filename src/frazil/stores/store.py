@@ -192,23 +192,21 @@ class Store(StorePort):
         return self.put_many([key], pieces_of([value]), [expect])[0]
 
     @final
-    def create(self, key: str, value: Buffer, after: Mapping[str, Buffer] | None = None) -> bool:
-        """Stores a value under a key that has none and that is never replaced. Returns whether it was stored (see CREATE_ONLY in `put_many`).
+    def create(self, key: str, value: Buffer) -> bool:
+        """Stores a value under a key that has none and that is never replaced. Returns whether it was stored (see CREATE_ONLY in `put_many`)."""
+        return not isinstance(self.put(key, value, CREATE_ONLY), Changed)
 
-        after  values to which it refers, by valid keys, stored as by put_own: no crash leaves the key without them. If one fails, the key is certainly not
-               stored (StoreError.done is False)"""
-        self._check_put(key, CREATE_ONLY)
-        return not isinstance(self._create_after(after or {}, key, value), Changed)
+    def create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> bool:
+        """As create, but stores the values to which this one refers before it.
 
-    def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
-        """As create, with values that are stored before."""
-        if others:
-            try:
-                self.put_own(builtins.list(others), pieces_of(builtins.list(others.values())))
-            except StoreError as error:
-                error.done = False
-                raise
-        return self.put_many([key], pieces_of([value]), [CREATE_ONLY])[0]
+        others  these values by valid keys, stored as by put_own: no crash leaves the key without them. If one fails, the key is certainly not stored
+                (StoreError.done is False)"""
+        try:
+            self.put_own(builtins.list(others), pieces_of(builtins.list(others.values())))
+        except StoreError as error:
+            error.done = False
+            raise
+        return self.create(key, value)
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:

@@ -464,5 +464,5 @@ def test_a_failed_create_knows_whether_its_last_value_was_written(
 
     monkeypatch.setattr(LocalStore, "put_many", lost)
     with pytest.raises(StoreError) as caught:
-        LocalStore(tmp_path).create("z", b"last", {"a": b"first"})
+        LocalStore(tmp_path).create_after({"a": b"first"}, "z", b"last")
     assert caught.value.done is done

@@ -154,7 +154,7 @@ def create_reference(
     for _ in attempts(_WRITES):
         try:
             with files_alone():
-                is_made = store.create(key, emit_ref(ref), after)
+                is_made = store.create_after(after, key, emit_ref(ref)) if after else store.create(key, emit_ref(ref))
             after = None
             if is_made:
                 return COMMITTED, ref

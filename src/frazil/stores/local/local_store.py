@@ -257,14 +257,14 @@ class LocalStore(Store):
                 raise refused("cannot be written", code, names[i], done=done)
         return answers
 
-    def _create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> Version | Changed:
+    def create_after(self, others: Mapping[str, Buffer], key: str, value: Buffer) -> bool:
         """As Store says: all in one call of the kernel, which syncs the files together, unless a subclass writes in another way."""
         names, expect = [*others, key], [*[CREATE_ONLY] * len(others), CREATE_LAST]
         if len(names) > _CREATED_TOGETHER or type(self).put_many is not LocalStore.put_many:
-            return super()._create_after(others, key, value)
+            return super().create_after(others, key, value)
         put = partial(self.put_many, names, pieces_of([*others.values(), value]), expect)
         try:
-            return when_files_are_free(put)[-1]
+            return not isinstance(when_files_are_free(put)[-1], Changed)
         except StoreError as error:
             if error.key not in {key, None}:  # of another file: then the last was not written
                 error.done = False
