@@ -26,7 +26,7 @@ import frazil
 import frazil.dask
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError
 from frazil.integrations.dask.tasks import Shared
-from frazil.stores import MemoryStore
+from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.counting_store import CountingStore
 
 SHAPE, CHUNKS, SHARDS = (30, 26), (5, 4), (10, 12)
@@ -292,6 +292,15 @@ def test_other_processes_take_files_through_other_libraries(tmp_path: Path) -> N
     local = zarr.storage.LoggingStore(zarr.storage.LocalStore(tmp_path / "1"))
     for location in (local, (fsspec.filesystem("file"), str(tmp_path / "2")), tmp_path / "3", tmp_path / "4.zip"):
         Shared("call", None, process_id=0).check(target(location).store)
+
+
+def test_a_store_that_names_itself_is_taken(tmp_path: Path) -> None:
+    class OwnStore(LocalStore):
+        @property
+        def store(self) -> OwnStore:
+            return self
+
+    Shared("call", None, process_id=0).check(OwnStore(tmp_path))
 
 
 # --- into repositories -----------------------------------------------------------------------------------------------------------------

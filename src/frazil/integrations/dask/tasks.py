@@ -53,7 +53,8 @@ class Shared:
                     "workers in other processes cannot write to a store in memory",
                     hint='use a folder or an object store, or scheduler="threads"',
                 )
-            inner = next((found for name in _WRAPPED if (found := getattr(inner, name, None)) is not None), None)
+            within = (getattr(inner, name, None) for name in _WRAPPED)
+            inner = next((found for found in within if found is not None and found is not inner), None)
 
 
 class BlockTarget:
