@@ -103,7 +103,8 @@ def test_datasets_of_every_kind(
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (5,)])
 @pytest.mark.parametrize("layout", ["late", "never", "compact", "chunked"])
-def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: str) -> None:
+@pytest.mark.parametrize("user_block", [0, 1024])
+def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: str, user_block: int) -> None:
     def fill(file: h5py.File) -> None:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         if layout == "compact":
@@ -115,7 +116,7 @@ def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: 
         if layout != "never" and 0 not in shape:
             dataset[...] = values(shape, "f4")
 
-    scanned = write(tmp_path / "a.h5", fill)
+    scanned = write(tmp_path / "a.h5", fill, userblock_size=user_block)
     assert not scanned.skipped
     agrees(tmp_path / "a.h5", scanned)
     assert bool(scanned.arrays[0].inline_chunks) is (layout == "compact" and 0 not in shape)

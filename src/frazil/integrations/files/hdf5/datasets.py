@@ -371,7 +371,8 @@ class _Scan:
     ) -> tuple[ChunkColumns, InlineChunks]:
         """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
         begin = dataset.id.get_offset()
-        if begin is None or not dataset.size:  # the stored size is not compared by the library, and may be damaged
+        # no bytes: None, or with a user block -1 behind it. The stored size is not compared by the library, and may be damaged
+        if begin is None or begin == self.user_block - 1 or not dataset.size:
             return no_chunks(len(dataset.shape)), ()
         layout = Layout(dataset.shape, dtype.itemsize, begin)
         if layout.end > self.size:
