@@ -112,7 +112,7 @@ def test_archives_of_zipfile_are_read_and_written_on(tmp_path: Path, method: int
     path = tmp_path / "x.zip"
     values = {"a": b"1" * 1000, "b/c": b"", "é": os.urandom(200_000)}
     with zipfile.ZipFile(path, "w", method) as file:
-        file.comment = b"PK\5\6 in a comment"
+        file.comment = b"a comment"
         file.mkdir("folder")
         for name, value in values.items():
             with file.open(name, "w", force_zip64=True) as member:
@@ -125,6 +125,7 @@ def test_archives_of_zipfile_are_read_and_written_on(tmp_path: Path, method: int
     store.erase("large")
     assert members(str(path)) == {**values, "new": b"value", "a": b"other"}
     with zipfile.ZipFile(path, "a") as file:
+        assert file.comment == b"a comment", "also in the archive that was rewritten without unused bytes"
         file.writestr("of zipfile", b"!")
     assert store.get("of zipfile") == b"!", "a changed archive is noticed"
     os.replace(path, tmp_path / "y.zip")
@@ -155,6 +156,11 @@ def test_entries_of_streams(tmp_path: Path) -> None:
     store.erase("large")  # and the archive is rewritten
     assert (tmp_path / "x.zip").stat().st_size < 2**20
     assert members(str(tmp_path / "x.zip")) == {"a": b"a" * 100, "b": b"b" * 100}
+
+
+def test_a_comment_with_the_mark_of_an_end_record() -> None:
+    tail = directory.end_records(0, 0, 0, b"PK\5\6 in a comment")
+    assert directory.find_end(tail, len(tail)) == (0, 0, 0, b"PK\5\6 in a comment")
 
 
 def test_large_numbers(tmp_path: Path) -> None:

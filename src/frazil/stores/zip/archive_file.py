@@ -249,7 +249,7 @@ def _moved(directory: Directory, order: Columns, lengths: Columns) -> bytes:
         record[at : at + width] = offset.to_bytes(width, "little")
         records.append(bytes(record))
     raw = b"".join(records)
-    return raw + end_records(offsets[-1], len(raw), len(records))
+    return raw + end_records(offsets[-1], len(raw), len(records), directory.comment)
 
 
 def _flush(path: str, fd: int, sync: bool) -> None:

@@ -91,14 +91,15 @@ def central_record(name: bytes, header: int, size: int, crc: int, stamp: int) ->
     return CENTRAL.pack(*fields, len(name), len(extra), 0, 0, 0, _MODE, min(header, _FULL)) + name + extra
 
 
-def end_records(start: int, length: int, count: int) -> bytes:
-    """The end records, which follow the directory, whose first byte is at `start`."""
+def end_records(start: int, length: int, count: int, comment: bytes = b"") -> bytes:
+    """The end records, which follow the directory, whose first byte is at `start`. comment: of the archive."""
     before = b""
     if start >= _FULL or length >= _FULL or count >= _FULL16:
         before = END64.pack(b"PK\6\6", END64.size - 12, _UNIX | 45, 45, 0, 0, count, count, length, start)
         before += LOCATOR64.pack(b"PK\6\7", 0, start + length, 1)
     few = min(count, _FULL16)
-    return before + END.pack(b"PK\5\6", 0, 0, few, few, min(length, _FULL), min(start, _FULL), 0)
+    numbers = (few, few, min(length, _FULL), min(start, _FULL), len(comment))
+    return before + END.pack(b"PK\5\6", 0, 0, *numbers) + comment
 
 
 def dos_stamp(seconds: float) -> int:
@@ -154,11 +155,12 @@ EntryTable: TypeAlias = "NDArray[np.void]"
 
 
 class End(Record):
-    """The values of the end records: where the directory begins, its bytes, its entries."""
+    """The values of the end records: where the directory begins, its bytes, its entries, and the comment of the archive."""
 
     start: int
     length: int
     entries: int
+    comment: bytes = b""
 
 
 class Directory(Record):
@@ -169,7 +171,8 @@ class Directory(Record):
     record    int64[n, 3], where the entry's record begins and ends in `raw`, the directory as it is in the archive; and the position of the header's place in
               it: 4 bytes, or 8 if it is after byte 46 of the record
     end       where the directory begins
-    records   how many the directory has, including folders and entries that later ones of the same name replaced"""
+    records   how many the directory has, including folders and entries that later ones of the same name replaced
+    comment   of the archive"""
 
     keys: Sequence[str]
     rows: Mapping[str, int]
@@ -178,6 +181,7 @@ class Directory(Record):
     raw: bytes
     end: int
     records: int
+    comment: bytes
 
 
 def find_end(tail: bytes, size: int) -> End | None:
@@ -216,7 +220,7 @@ def _checked_end(tail: bytes, at: int, before: int) -> End:
         )
     if count * CENTRAL.size > length:
         raise FormatError(f"the directory of the zip archive has {length} bytes, too few for {count} entries")
-    return End(start, length, count)
+    return End(start, length, count, tail[at + END.size :])
 
 
 def parse_directory(raw: bytes, end: End) -> Directory:
@@ -244,7 +248,7 @@ def parse_directory(raw: bytes, end: End) -> Directory:
         table[label][:-1] = column[pick]
     table["row"][:-1] = np.arange(len(pick))
     record = np.stack((starts, ends, offset), axis=1)[pick]
-    return Directory(ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries)
+    return Directory(ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries, end.comment)
 
 
 def _record_starts(raw: bytes, count: int) -> Columns:
@@ -478,4 +482,4 @@ class Entries:
             count = len(parts)
         added = [entry.record for entry in self.changed.values() if entry is not None]
         raw = b"".join([*parts, *added])
-        return raw + end_records(self.end, len(raw), count + len(added))
+        return raw + end_records(self.end, len(raw), count + len(added), base.comment)
