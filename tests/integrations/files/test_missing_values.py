@@ -241,7 +241,7 @@ def test_the_form_is_that_of_xarrays_zarr_engine(dtype: str, value: object) -> N
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [("i2", np.nan), ("i2", 1.5), ("i2", 2**15), ("u1", -1), ("f4", 1e300), ("f4", b"x"), ("S1", 5), ("S1", b"xy"), ("i2", [1, 2]),
-     ("f8", 1j), ("i4", h5py.Empty("f4")), ("?", 2)],
+     ("f8", 1j), ("i4", h5py.Empty("f4")), ("?", 2), ("V3", 5), ("i4,f8", 0), ("U2", 5)],
 )  # fmt: skip
 def test_missing_values_outside_the_data_type(dtype: str, value: object) -> None:
     attributes: dict[str, object] = {"_FillValue": "raw"}

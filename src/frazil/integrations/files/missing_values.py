@@ -82,6 +82,8 @@ def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
     scalar = np.asarray(value).reshape(-1)
     if scalar.size != 1 or scalar.dtype.kind not in "biufc" or (scalar.dtype.kind == "c" and dtype.kind != "c"):
         return None
+    if dtype.kind not in "biufcmM":  # NumPy makes text, raw bytes and some structs of a number
+        return None
     with np.errstate(all="ignore"):
         element = scalar.astype(dtype)
         if dtype.kind in "fc":

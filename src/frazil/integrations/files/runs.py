@@ -20,9 +20,8 @@ _KINDS = "biufcSUmMV"
 
 def check_dtype(dtype: np.dtype[np.generic]) -> None:
     """Raises InvalidInputError for a data type that no scanned array has: its elements must be stored as those of an array here, in one byte order."""
-    orders = dtype.newbyteorder("<"), dtype.newbyteorder(">")
     try:
-        if dtype.kind in _KINDS and dtype.itemsize and dtype in orders:
+        if dtype.kind in _KINDS and dtype.itemsize and dtype in (dtype.newbyteorder("<"), dtype.newbyteorder(">")):
             CORE_EXTENSIONS.data_type_from_user(dtype).extension()
             return
     except (MetadataError, UnknownExtensionError):

@@ -83,6 +83,7 @@ def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
     [
         ({"compressor": {"id": "jpeg"}}, "jpeg"),
         ({"dtype": "|O"}, "codec of objects"),
+        ({"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "fill_value": None}, "data type is StringDType"),
         ({"shape": [10]}, "chunks must be"),
         ({"chunks": [0, 6]}, "chunks"),
         ({"fill_value": "none"}, "fill_value"),
