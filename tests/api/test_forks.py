@@ -135,6 +135,25 @@ def test_shared_files_are_shared_after_a_rebase(repo: frazil.Repository) -> None
     assert (fork.root["t"][2 * SIDE :] == 7).all()
 
 
+def test_a_fork_that_wrote_to_a_copy_of_the_store(repo: frazil.Repository, store: MemoryStore) -> None:
+    """The pickle of a store in memory without a name is a copy: the repository does not get the chunk file, so no commit may refer to it."""
+    with repo.transaction(message="0") as root:
+        large(root)
+        small(root, "s")
+    session = repo.writable_session()
+    fork = pickle.loads(pickle.dumps(session.fork()))
+    fork.root["t"][:SIDE] = 1
+    session.merge(pickle.loads(pickle.dumps(fork)))
+    with pytest.raises(ConflictError, match="a fork wrote to a copy of a store in memory"):
+        session.commit("1")
+    session.discard()
+    fork = pickle.loads(pickle.dumps(session.fork()))
+    fork.root["s"][...] = 2  # in the fork itself
+    session.merge(fork)
+    session.commit("2")
+    assert (reopened_root(store)["s"][...] == 2).all()
+
+
 # --- whose fork ------------------------------------------------------------------------------------------------------------------------
 
 

@@ -79,9 +79,10 @@ def _require_existing(transaction: Transaction, own: Ids) -> None:
         if len(missing):
             raise ConflictError(
                 f"the session wrote {counted(len(missing), 'chunk file')} that cannot be found: a garbage collection removed what it wrote, as it was open for too long, "
-                "or the repository was replaced by an older copy",
+                "the repository was replaced by an older copy, or a fork wrote to a copy of a store in memory",
                 key=keys[missing.item(0)],
-                hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",
+                hint="discard the session and make the changes again; collect with a wait that is longer than the longest session, and let workers of other "
+                "processes write to a folder or a bucket",
             )
 
 

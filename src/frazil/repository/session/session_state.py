@@ -52,8 +52,8 @@ class SessionState:
     extensions  those that documents may name
     state   a new number after every change; renewals: after changes of nodes outside of the port; discards: how often all changes were discarded
     reads   what was read, if reads count in conflicts
-    needs_check  whether a collection may have removed files of the session at any age: it refers to files that may be older than itself, or its branch was held
-                 meanwhile"""
+    needs_check  whether files of the session may be missing at any age: it refers to files that may be older than itself, its branch was held meanwhile, or a
+                 fork wrote them to a copy of a store in memory"""
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import Rows, removed_rows
+from frazil.repository.session.read_log import ReadLog
 from frazil.repository.session.session_state import Options, SessionState
 from frazil.repository.session.written_files import own_files
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
@@ -370,5 +371,10 @@ class Transaction(SessionState):
             self.changes.leave_files()  # the copy refers to them, too
         state = self.base_id, self.base, self.tip, self.extensions, self.options, None
         changes = self.changes if self.forked else None
-        others = {"reads": self.reads, "needs_check": self.needs_check}
+        others = self.reads, self.needs_check, self.files.store.identity
         return Transaction, (self.files, *state, changes, self.forked), others
+
+    def __setstate__(self, others: tuple[ReadLog | None, bool, str | None]) -> None:
+        """A store in memory has another identity in another process, and as a copy: then the session that merges the fork may not have its chunk files."""
+        self.reads, needs_check, identity = others
+        self.needs_check = needs_check or identity != self.files.store.identity
