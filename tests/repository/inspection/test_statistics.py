@@ -160,6 +160,20 @@ def test_usage_by_path(create: Create) -> None:
     with pytest.raises(NotFoundError):
         repo.usage(path="no/such")
     assert [(one.path, one.kind) for one in create(MemoryStore()).usage()] == [("/", "group")]
+    with repo.transaction(message="a group in the place of an array, and none where one was") as root:
+        root.remove("g")
+        root.create_array("a/b", data=np.ones((1, 256)), codecs=[])
+    with repo.transaction(message="swapped") as root:
+        root.remove("a/b")
+        root.create_group("a/b")
+    assert {one.path: (one.kind, one.nbytes, one.kept_nbytes) for one in repo.usage()} == {
+        "/": ("group", 0, 8 * 2048),
+        "/a": ("group", 0, 2048),
+        "/a/b": ("group", 0, 2048),
+        "/g": ("gone", 0, 7 * 2048),
+        "/g/a": ("gone", 0, 5 * 2048),
+        "/g/b": ("gone", 0, 2 * 2048),
+    }
 
 
 @formats

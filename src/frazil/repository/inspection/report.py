@@ -155,7 +155,7 @@ class Statistics(Record):
 class PathUsage(Record):
     """The usage of one path.
 
-    kind     "array" or "group", which has the sums of its descendants; "gone" if the snapshot no longer has the array
+    kind     "array" or "group", which has the sums of its descendants; "gone" if the snapshot no longer has the node
     chunks, nbytes   that the snapshot refers to, including inline chunks;  virtual_nbytes: in files elsewhere
     kept_nbytes      of all chunks that histories keep of it, each counted once, including this snapshot's"""
 

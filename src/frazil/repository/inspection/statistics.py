@@ -169,8 +169,8 @@ def usage(
                 path, "array", *_referenced(files, node, trusted=trusted), bytes_by_path.get(path, 0)
             )
     for path, nbytes in bytes_by_path.items():
-        if _is_below(path, below) and path not in found:
-            found[path] = PathUsage(path, "gone", 0, 0, 0, nbytes)
+        if _is_below(path, below) and (path not in found or found[path].kind == "group"):  # which replaced the array
+            found[path] = PathUsage(path, "group" if path in found else "gone", 0, 0, 0, nbytes)
     if not found and below != "/":
         raise NotFoundError("no commit has a node of this path", path=below, hint="check the path")
     found = found or {below: PathUsage(below, "group", 0, 0, 0, 0)}  # the root of a new repository
@@ -200,10 +200,11 @@ def _referenced(files: RepositoryFormat, node: NodeSnapshot, *, trusted: bool) -
 
 def _sum_up(found: dict[str, PathUsage], below: str) -> None:
     """Sets the sums of groups, and adds groups that are gone."""
-    for entry in [entry for entry in found.values() if entry.kind != "group"]:
+    for entry in [entry for entry in found.values() if entry.kind != "group" or entry.kept_nbytes]:
         for above in [f"/{path}" for path in ancestors(entry.path[1:])]:
             if not _is_below(above, below):
                 continue
-            group = found.get(above) or PathUsage(above, "group", 0, 0, 0, 0)
+            group = found.get(above) or PathUsage(above, "group" if above == "/" else "gone", 0, 0, 0, 0)
+            kind = group.kind if entry.kind == "gone" or group.kind != "gone" else "group"  # which has no node of its own
             sums = [getattr(group, name) + getattr(entry, name) for name in PathUsage._fields[2:]]
-            found[above] = PathUsage(above, group.kind, *sums)
+            found[above] = PathUsage(above, kind, *sums)
