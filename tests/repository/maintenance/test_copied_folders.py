@@ -46,7 +46,7 @@ def test_a_folder_that_is_copied_while_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, order: list[str]
 ) -> None:
     """If refs/ is copied first, and gc/tips/ is not copied, the copy is complete. Otherwise it may be damaged: a verification reports that, readers get errors
-    but no wrong values, and a repair restores each node as a commit had it, or goes back to one, and keeps the damaged tip as another branch."""
+    but no wrong values, and a repair goes back to a complete commit, never to a mix of two, and keeps the damaged tip as another branch."""
     place, copy = (tmp_path_factory.mktemp("copied") / name for name in ("live", "copy"))
     repo = created(place)
     copy.mkdir()
@@ -66,8 +66,7 @@ def test_a_folder_that_is_copied_while_it_is_written(
     copied.repair(tips=True, history=True)
     copied = frazil.Repository.open(copy)
     session = copied.readonly_session()
-    assert any(np.array_equal(session.root["a"][:], values(number)) for number in range(8))
-    assert session.root.attrs["number"][0] in range(8)
+    assert np.array_equal(session.root["a"][:], values(session.root.attrs["number"][0]))
     for name in set(copied.branches) - {"main"}:
         assert name == "main-damaged"  # which keeps what is there of the damaged tip
         copied.delete_branch(name)

@@ -124,11 +124,11 @@ def test_interrupts(after: bool) -> None:
         damaged(store)
         interrupted = Interrupted(store, left, KeyboardInterrupt(), after=after)
         try:
-            frazil.Repository.open(interrupted).repair(tips=True)
+            frazil.Repository.open(interrupted).repair(older=True, tips=True)
         except KeyboardInterrupt:
             repo = frazil.Repository.open(store)
             repo.verify()
-            repo.repair(tips=True)
+            repo.repair(older=True, tips=True)
             assert repo.verify(history=False, decode=True).ok
             assert len(list(repo.history())) == 5
             left += 1 if after else 7
@@ -160,12 +160,12 @@ def test_kills(tmp_path: Path) -> None:
         child = os.fork()
         if child == 0:
             try:
-                frazil.Repository.open(Killed(LocalStore(path), left)).repair(tips=True)
+                frazil.Repository.open(Killed(LocalStore(path), left)).repair(older=True, tips=True)
             finally:
                 os._exit(0)
         killed = os.waitpid(child, 0)[1] == signal.SIGKILL
         repo = frazil.Repository.open(path)
-        done = repo.repair(tips=True)
+        done = repo.repair(older=True, tips=True)
         assert repo.verify(history=False, decode=True).ok
         assert np.array_equal(repo.readonly_session().root["a"][:], values(1))
         if not killed:
@@ -200,7 +200,7 @@ def test_a_repair_beside_a_writer_keeps_the_commit() -> None:
             root.create_array("new", data=[1, 2, 3])
 
     beside.act = commit
-    done = frazil.Repository.open(beside).repair(tips=True)
+    done = frazil.Repository.open(beside).repair(older=True, tips=True)
     assert beside.act is None
     repo = frazil.Repository.open(store)
     assert list(done.commits) == ["main"]

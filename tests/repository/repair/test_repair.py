@@ -211,7 +211,7 @@ def test_a_tip_that_cannot_be_read(create: Create) -> None:
         require_kept(before, store)
         assert not done.moved
         assert done.created == {"main-repaired": ids[1]}
-        assert repo.repair().created == {"main-repaired": ids[1]}  # and no second one
+        assert not repo.repair().created  # no second one
         assert repo.branches == ["main", "main-repaired"]
         done = repo.repair(tips=True)
         require_kept(before, store)

@@ -128,29 +128,31 @@ def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bo
 
 def make_branch(
     files: RepositoryFormat, start: str, snapshot: ObjectId, planned: Mapping[str, ObjectId], *, dry_run: bool
-) -> str:
-    """Creates a branch whose name begins with `start`, or keeps one that points to the snapshot already. Returns its name. Raises StoreError,
-    CommitUnknownError.
+) -> tuple[str, bool]:
+    """Creates a branch whose name begins with `start`, or keeps one that only repairs have continued since it began at the snapshot. Returns its name, and
+    whether it is new. Raises StoreError, CommitUnknownError.
 
     planned  branches that this repair made, or would make"""
     names, name, number = {*files.branches(), *planned}, start, 1
     while name in names:
-        if _points_to(files, name, planned) == snapshot:
-            return name
+        if planned[name] == snapshot if name in planned else _begins_at(files, name, snapshot):
+            return name, False
         number += 1
         name = f"{start}-{number}"
     if not dry_run:
         with pinned(files, snapshot, may_be_damaged=True):
             files.create_branch(name, snapshot)
-    return name
+    return name, True
 
 
-def _points_to(files: RepositoryFormat, branch: str, planned: Mapping[str, ObjectId]) -> ObjectId | None:
-    if branch in planned:
-        return planned[branch]
+def _begins_at(files: RepositoryFormat, branch: str, snapshot: ObjectId) -> bool:
     with suppress(*UNREADABLE):
-        return files.tip(branch).snapshot
-    return None
+        for ancestor in files.ancestors(files.tip(branch).snapshot):
+            if ancestor.snapshot == snapshot:
+                return True
+            if REPAIR not in files.commit_metadata(ancestor.snapshot):
+                return False
+    return False
 
 
 def _unknown(files: RepositoryFormat, branch: str) -> CommitUnknownError:

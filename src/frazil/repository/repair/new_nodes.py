@@ -27,12 +27,14 @@ _OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decod
 
 
 class Plan(Record):
-    """commit: None if nothing can be repaired by a commit; what it repairs; what is lost; is_visible: whether readers see some of it"""
+    """commit: None if nothing can be repaired by a commit; what it repairs; what is lost; is_visible: whether readers see some of it; is_older: whether they
+    would see data of older snapshots beside those of this one"""
 
     commit: NewCommit | None
     repaired: tuple[Entry, ...]
     lost: tuple[Entry, ...]
     is_visible: bool
+    is_older: bool
 
 
 class _Damage:
@@ -96,15 +98,16 @@ def plan_commit(
         text = "its list of ancestors is wrong, and no file shows what came before it; history=True lets its history end there"
         plan.lost.append(Entry("history", text, ref))
     is_visible = bool(plan.repaired or plan.lost)
+    is_older = any(entry.kind != "history" for entry in plan.repaired)
     plan.repaired += plan.hidden
     if not plan.nodes and not unused and not plan.damage.lists and parent is None:
-        return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
+        return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible, is_older)
     message = f"repair of {', '.join(list(plan.nodes)[:3]) or 'the lists of a snapshot'}{', ...' if len(plan.nodes) > 3 else ''}"
     commit = NewCommit(
         base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(base_id, plan.repaired, plan.lost),
         time.time_ns(), relists=True, base_parent=parent,
     )  # fmt: skip
-    return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible)
+    return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible, is_older)
 
 
 def _properties(base_id: ObjectId, repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:

@@ -4,7 +4,7 @@ Each step is one change of a branch. If a repair is interrupted, the next one co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.maintenance.lost import record_lost
 from frazil.repository.maintenance.reachable import Progress
+from frazil.repository.maintenance.records import list_records
 from frazil.repository.maintenance.tips import lost_text, lost_tips, record_tips
 from frazil.repository.repair.branches import (
     branch_name,
@@ -28,6 +29,7 @@ from frazil.repository.repair.branches import (
     named_alike,
 )
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
+from frazil.repository.repair.histories import History, HistoryEnds
 from frazil.repository.repair.lost_tips import LostTips
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
@@ -69,8 +71,7 @@ def repair(
         if run.moved:  # a damaged file hid that the branch does not lead to its recorded tip any more
             run.keep_lost_tips()
         run.repair_tags()
-        if not dry_run:
-            run.repair_branches()  # those that the steps before made
+        run.repair_branches()  # those that the steps before made
         if consents.history:
             run.end_histories()
     after = before
@@ -128,7 +129,9 @@ class _Run:
         self.writes = False
         self._examined: set[str] = set()  # branches
         self._kept: list[Tip] = []  # lost tips that are in the report
-        self._planned: dict[str, Tip] = {}  # in a dry run: where branches would be
+        # in a dry run: where branches would be, and the snapshots that commits would follow; of tags, on new branches
+        self._planned: dict[str, Tip] = {}
+        self._followed: dict[str, ObjectId] = {}
         self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
         self._repairs: dict[
             ObjectId, ObjectId
@@ -159,6 +162,8 @@ class _Run:
 
     def _tip(self, branch: str) -> Tip | None:
         """The tip of a branch; without a snapshot if that cannot be read; None if none of its files can be found."""
+        if branch in self._planned:
+            return self._planned[branch]
         with suppress(*UNREADABLE):
             return next(iter(self._files.former_tips(branch)), None)
         return None
@@ -211,7 +216,7 @@ class _Run:
 
     def repair_branches(self) -> None:
         """Repairs the branches that no earlier call has repaired."""
-        for name in self._files.branches():
+        for name in sorted({*self._files.branches(), *self._planned}):
             if name in self._examined:
                 continue
             self._examined.add(name)
@@ -242,13 +247,18 @@ class _Run:
                 self._replace_tip(name, tip, whole=changed)
             return True
         plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
-        if plan.lost and self._consents.tips and not self._consents.accept_loss:
+        if self._goes_back(plan, tip):
             if not keeps_damage(self._files, tip):
                 self._replace_tip(name, tip, whole=True)
             return True
         if plan.commit is not None:
+            if self._is_blocked(tip):
+                return True
             if self._dry_run:
+                list_records(self._files)  # which refuses the commit, if it refuses
                 self.commits[name], self._repairs[tip.snapshot] = "", b""
+                if tip.snapshot not in self._mended:
+                    self._followed[name] = tip.snapshot
             else:
                 encoded = self._encoded(ref, plan)
                 if encoded is None:
@@ -262,6 +272,19 @@ class _Run:
         self._sound.add(tip.snapshot)
         self._record(plan)
         return True
+
+    def _goes_back(self, plan: Plan, tip: Tip) -> bool:
+        """Whether a branch goes back, as its tip cannot be repaired without loss: a mix with older data is a state that was never committed."""
+        if not self._consents.tips or self._consents.accept_loss:
+            return False
+        is_mixed = plan.is_older and not self._consents.older
+        return bool(plan.lost) or (is_mixed and self._last_complete(tip, whole=True) is not None)
+
+    def _last_complete(self, tip: Tip, *, whole: bool) -> ObjectId | None:
+        """The last complete snapshot of a branch before its tip. whole: the snapshot of the tip can be read"""
+        ids = former_ids(self._files, tip.branch, tip.snapshot if whole else None)
+        older = (file for file in ids if file != tip.snapshot)
+        return last_complete(self._files, older, self._chunk_files, self._progress)
 
     def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
         former = FormerSnapshots(self._files, former_ids(self._files, branch, file), self._chunk_files)
@@ -292,9 +315,7 @@ class _Run:
         ref = f"branch {name}"
         if not tip.snapshot:
             self._find_tips(name)
-        ids = former_ids(self._files, name, tip.snapshot if whole else None)
-        ids = (file for file in ids if file != tip.snapshot)
-        target = last_complete(self._files, ids, self._chunk_files, self._progress)
+        target = self._last_complete(tip, whole=whole)
         if target is None:
             text = "its tip cannot be repaired, and no snapshot before it is complete"
             self.lost.append(Entry("branch", text, ref))
@@ -303,6 +324,8 @@ class _Run:
             created = self._make_branch(branch_name(name, "repaired"), target)
             text = f"the branch {created} begins at the last complete snapshot, {encode_id(target)}; tips=True resets {name} itself to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
+            return
+        if self._is_blocked(tip):
             return
         old_tip = ""
         if whole:
@@ -326,6 +349,16 @@ class _Run:
             )
         )
 
+    def _is_blocked(self, tip: Tip) -> bool:
+        """Whether something in the place of the next file of a branch makes it unchangeable. Other branches are repaired nevertheless."""
+        try:
+            self._files.check_next(tip)
+        except UNREADABLE as error:
+            text = f"it is not repaired, as nothing can change it: {error.message} ({error.key}); move that away, and repair again"
+            self.lost.append(Entry("branch", text, f"branch {tip.branch}"))
+            return True
+        return False
+
     def _find_tips(self, name: str) -> None:
         """Keeps, on new branches, what the damaged files of a branch may have named: such a file is the only one that names an acknowledged commit."""
         start = branch_name(name, "found")
@@ -336,10 +369,13 @@ class _Run:
 
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
         planned = {name: decode_id(at) if at else b"" for name, at in self.created.items()}
-        name = make_branch(self._files, start, snapshot, planned, dry_run=self._dry_run)
-        if name not in self.created:
+        name, is_new = make_branch(self._files, start, snapshot, planned, dry_run=self._dry_run)
+        if is_new:
             self.created[name] = encode_id(snapshot) if snapshot else ""
-        self.writes = self.writes or not self._dry_run
+            if self._dry_run:
+                list_records(self._files)  # as the pin of the branch does
+                self._planned |= {name: Tip(name, 0, snapshot)} if snapshot else {}
+            self.writes = not self._dry_run
         return name
 
     # --- tags
@@ -386,6 +422,8 @@ class _Run:
         if is_repaired(self._files, usual, file):
             return
         name = self._make_branch(usual, commit)
+        if self._dry_run:
+            self._followed[name] = file
         if name != usual:
             text = f"its repaired state is the branch {name}: the branch {usual} is another one"
             self.repaired.append(Entry("branch", text, f"tag {tag}"))
@@ -401,98 +439,27 @@ class _Run:
             self.lost.append(Entry("history", text, ""))
             return
         files = self._files.uncached()
-        starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
-        starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
-        ends: dict[ObjectId, str] = {}
-        whole: dict[ObjectId, str] = {}
-        last: dict[ObjectId, str] = {}
-        for ref, start in starts.items():
-            if start is not None:
-                self._find_ends(files, ref, start, expired, ends, whole)
-                self._find_oldest(files, ref, start, last)
-        for end, ref in ends.items():
-            text = f"it ends before {encode_id(end)}, which is damaged or missing"
-            self.repaired.append(Entry("history", text, ref))
-        for end, ref in last.items():
-            text = f"it ends with {encode_id(end)}, according to its own list of ancestors"
-            self.repaired.append(Entry("history", text, ref))
-        for other in [other for other in whole if other not in ends]:
-            text = (
-                f"its history is not repaired: two files name different parents. {encode_id(other)} is whole, and is kept with what comes before it; "
-                f"a new branch at {encode_id(other)} shows that history"
-            )
-            self.lost.append(Entry("history", text, whole[other]))
-        if (ends or last) and not self._dry_run:
-            record_expired(files, id_column(sorted(ends)), id_column(sorted(last)))
+        found = HistoryEnds(files, self._chunk_files, self._progress, expired, self._mended if self._dry_run else ())
+        for start in self._histories(files):
+            found.find(start)
+        self.repaired += found.repaired
+        self.lost += found.contradictions
+        if found.repaired and not self._dry_run:
+            record_expired(files, id_column(sorted(found.ends)), id_column(sorted(found.last)))
             self.writes = True
 
-    def _find_oldest(self, files: RepositoryFormat, ref: str, tip: ObjectId, last: dict[ObjectId, str]) -> None:
-        """Finds the snapshots whose parent no file names: the tip, and the last of its history."""
-        at = tip
-        with suppress(*UNREADABLE):
-            for ancestor in files.ancestors(tip):
-                at = ancestor.snapshot
-        for candidate in (tip, at):
-            with suppress(*UNREADABLE):
-                if not (self._dry_run and candidate in self._mended) and files.history_fault(candidate) is not None:
-                    last.setdefault(candidate, ref)
-
-    def _tip_of(self, files: RepositoryFormat, name: str) -> ObjectId | None:
-        try:
-            return files.tip(name).snapshot
-        except UNREADABLE:
-            return None
-
-    def _find_ends(
-        self,
-        files: RepositoryFormat,
-        ref: str,
-        tip: ObjectId,
-        expired: set[ObjectId],
-        ends: dict[ObjectId, str],
-        whole: dict[ObjectId, str],
-    ) -> None:
-        """Finds the newest snapshots before a tip that are damaged or missing. If files name different parents, all of them are followed: an expiry applies to
-        every ref, so intact snapshots must not expire. Results are added with their ref to ends and whole; whole are further parents that can be read"""
-        waiting, visited = [tip], {tip}
-        while waiting:
-            start = waiting.pop()
-            following: ObjectId | None = None if start == tip else start
-            others: list[ObjectId | None] = []
-            try:
-                for ancestor in files.ancestors(start):
-                    following, at = ancestor.snapshot, ancestor.snapshot
-                    if at in expired:
-                        break
-                    if ancestor.parent is None and at != start:
-                        at = files.snapshot_id(at)
-                    reached = ReachedSnapshot(at, ref, ancestor.parent is None, ancestor.parent)
-                    problems = problems_of(files, reached, self._chunk_files, self._progress) if at != tip else ()
-                    if any(problem.kind != "history" for problem in problems):
-                        ends.setdefault(at, ref)
-                        break
-                    if problems:
-                        named = files.listed(files.snapshot(at)).parents
-                        others += [other for other in named if other != ancestor.parent]
-                    following = ancestor.parent
-            except UNREADABLE:
-                others.append(following)
-            for other in others:
-                if other is None or other in expired:
-                    continue
-                file = self._readable(files, other)
-                if file is None:
-                    ends.setdefault(other, ref)
-                elif file not in visited:
-                    visited.add(file)
-                    waiting.append(file)
-                    whole.setdefault(file, ref)
-
-    def _readable(self, files: RepositoryFormat, named: ObjectId) -> ObjectId | None:
-        """The id of the file of a snapshot that a history names; None if it is missing, or it or its own history cannot be read."""
-        try:
-            file = files.snapshot_id(named)
-            next(iter(files.ancestors(file)))
-        except UNREADABLE:
-            return None
-        return file
+    def _histories(self, files: RepositoryFormat) -> Iterator[History]:
+        """The histories of all branches and tags, as they are or, in a dry run, would be now."""
+        for name in sorted({*files.branches(), *self.created}):
+            ref = f"branch {name}"
+            if name in self._followed:
+                yield History(ref, self._followed[name], follows=True)
+            elif name in self._planned:
+                yield History(ref, self._planned[name].snapshot)
+            else:
+                with suppress(*UNREADABLE):
+                    yield History(ref, files.tip(name).snapshot)
+        for name in files.tags():
+            snapshot = self._tagged(name)
+            if snapshot is not None:
+                yield History(f"tag {name}", snapshot)

@@ -1,0 +1,128 @@
+"""A dry run announces what a repair then does, and a second repair finds nothing more to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.repository.maintenance.garbage import fill, values
+from tests.repository.repair.test_damaged_by_hand import newest
+
+import frazil
+from frazil.errors import FormatError
+from frazil.repository.repair.report import Repair
+
+ALL = {"older": True, "accept_loss": True, "tips": True, "history": True}
+
+
+def created(location: Path) -> frazil.Repository:
+    """Branches `main` and `dev`, whose last commit has a manifest of its own, and attributes of the first commit that all have."""
+    repo = frazil.Repository.create(location, chunk_packing="off", durable=False, attributes_file_bytes=10)
+    with repo.transaction(message="attributes") as root:
+        root.attrs["title"] = "x" * 50
+    fill(repo, 3)
+    repo.create_branch("dev", "main")
+    with repo.transaction("dev", message="on dev") as root:
+        root["a"][:] = values(7)
+    return repo
+
+
+def both(location: Path, **consents: bool) -> Repair:
+    """A repair that does what a dry run announces."""
+    dry = frazil.Repository.open(location).repair(dry_run=True, **consents)  # type: ignore[arg-type]
+    done = frazil.Repository.open(location).repair(**consents)  # type: ignore[arg-type]
+    for name in ("repaired", "lost"):
+        assert [*map(str, getattr(dry, name))] == [*map(str, getattr(done, name))], name
+    for name in ("commits", "created", "moved"):
+        assert getattr(dry, name).keys() == getattr(done, name).keys(), name
+    again = frazil.Repository.open(location).repair(**consents)  # type: ignore[arg-type]
+    assert not (again.commits or again.created or again.moved), again
+    return done
+
+
+def lose_manifest(location: Path) -> None:
+    newest(location, "manifests").unlink()
+
+
+def lose_branch_and_attributes(location: Path) -> None:
+    """The branch that a collection has seen is gone, and the new branch that keeps its commit has a loss."""
+    frazil.Repository.open(location).garbage_collect()
+    shutil.rmtree(location / "refs" / "branch.dev")
+    newest(location, "attributes").unlink()
+
+
+def lose_branch_beside_a_damaged_one(location: Path) -> None:
+    """The record of tips stays as it is, as not all tips can be read."""
+    repo = frazil.Repository.open(location)
+    repo.create_branch("third", "main")
+    lose_branch_and_attributes(location)
+    (location / "refs" / "branch.third" / "ZZZZZZZZ.json").write_bytes(b"")
+
+
+def lose_tip_and_tag(location: Path) -> None:
+    repo = frazil.Repository.open(location)
+    repo.create_tag("v1", "dev")
+    (location / "snapshots" / repo.lookup("main")).unlink()
+    newest(location, "manifests").unlink()
+
+
+DAMAGES: tuple[Callable[[Path], object], ...] = (
+    lose_manifest,
+    lose_branch_and_attributes,
+    lose_branch_beside_a_damaged_one,
+    lose_tip_and_tag,
+)
+
+
+@pytest.mark.parametrize("consents", [{}, {"history": True}, {"accept_loss": True}, ALL], ids=str)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_dry_run_announces_the_same(
+    tmp_path: Path, damage: Callable[[Path], object], consents: dict[str, bool]
+) -> None:
+    created(tmp_path)
+    damage(tmp_path)
+    both(tmp_path, **consents)
+
+
+def test_a_branch_that_nothing_can_change_does_not_stop_the_repair_of_others(tmp_path: Path) -> None:
+    repo = created(tmp_path)
+    repo.create_branch("also", "dev")
+    (tmp_path / "refs" / "branch.also" / "ZZZZZZZY.json").mkdir()
+    lose_manifest(tmp_path)
+    done = both(tmp_path)
+    assert list(done.commits) == ["dev"]
+    (lost,) = [entry for entry in done.lost if entry.ref == "branch also"]
+    assert "refs/branch.also/ZZZZZZZY.json" in lost.text
+    assert np.array_equal(repo.readonly_session("dev").root["a"][:], values(2))
+
+
+def test_what_refuses_a_repair_refuses_a_dry_run(tmp_path: Path) -> None:
+    repo = created(tmp_path)
+    repo.garbage_collect()
+    record = newest(tmp_path, "gc/tips")
+    record.unlink()
+    record.symlink_to("nothing")
+    lose_manifest(tmp_path)
+    for dry_run in (True, False):
+        with pytest.raises(FormatError, match="replaced by a link"):
+            frazil.Repository.open(tmp_path).repair(dry_run=dry_run)
+
+
+def test_tips_go_back_instead_of_a_mix_of_two_commits(tmp_path: Path) -> None:
+    """If a manifest of the tip is lost, its array is that of the commit before, and other arrays are those of the tip."""
+    repo = created(tmp_path)
+    before = repo.lookup("main")
+    with repo.transaction("dev", message="another array") as root:
+        root.create_array("n", data=[1])
+    tip = repo.lookup("dev")
+    for path in (tmp_path / "manifests").iterdir():
+        if "used by branch dev, /a" in str(repo.show(path.name)):
+            path.unlink()
+    done = both(tmp_path, tips=True)
+    assert done.moved == {"dev": before}
+    assert done.created == {"dev-damaged": tip}
+    frazil.Repository.open(tmp_path).delete_branch("dev-damaged")
+    assert frazil.Repository.open(tmp_path).verify(decode=True).ok
