@@ -126,3 +126,19 @@ def test_tips_go_back_instead_of_a_mix_of_two_commits(tmp_path: Path) -> None:
     assert done.created == {"dev-damaged": tip}
     frazil.Repository.open(tmp_path).delete_branch("dev-damaged")
     assert frazil.Repository.open(tmp_path).verify(decode=True).ok
+
+
+def test_the_repaired_state_of_a_tag_does_not_go_back(tmp_path: Path) -> None:
+    """What is lost there is lost in the tag, too."""
+    repo = created(tmp_path)
+    repo.create_tag("v1", "dev")
+    with repo.transaction(message="more") as root:
+        root["a"].attrs["more"] = "y" * 50
+    for path in (tmp_path / "attributes").iterdir():
+        path.unlink()
+    lose_manifest(tmp_path)
+    repo.reset_branch("dev", list(repo.history())[-1].id)
+    done = both(tmp_path, tips=True)
+    (created_at,) = [done.created[name] for name in done.created if name.startswith("v1")]
+    assert repo.lookup("v1-repaired") == created_at
+    assert "v1-repaired" not in done.moved

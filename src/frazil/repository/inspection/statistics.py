@@ -205,6 +205,6 @@ def _sum_up(found: dict[str, PathUsage], below: str) -> None:
             if not _is_below(above, below):
                 continue
             group = found.get(above) or PathUsage(above, "group" if above == "/" else "gone", 0, 0, 0, 0)
-            kind = group.kind if entry.kind == "gone" or group.kind != "gone" else "group"  # which has no node of its own
+            kind = "group" if group.kind == "gone" != entry.kind else group.kind
             sums = [getattr(group, name) + getattr(entry, name) for name in PathUsage._fields[2:]]
             found[above] = PathUsage(above, kind, *sums)

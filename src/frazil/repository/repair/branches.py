@@ -108,6 +108,16 @@ def is_repaired(files: RepositoryFormat, start: str, damaged: ObjectId) -> bool:
     return any(_repairs(files, tip.snapshot, damaged) for name in names for tip in files.former_tips(name))
 
 
+def repairs_tag(files: RepositoryFormat, tip: Tip) -> bool:
+    """Whether a branch is at the repaired snapshot of a tag: what is lost there is lost in the tag, too, and the branch has nothing else."""
+    for tag in files.tags():
+        with suppress(*UNREADABLE):
+            damaged = files.tag(tag)
+            if damaged and tip.branch in named_alike(files, branch_name(tag, "repaired")):
+                return _repairs(files, tip.snapshot, damaged)
+    return False
+
+
 def named_alike(files: RepositoryFormat, start: str) -> list[str]:
     """The branches whose names make_branch may have made: `start`, or `start` with a number."""
     return [name for name in files.branches() if name == start or _has_number(name, start)]

@@ -27,6 +27,7 @@ from frazil.repository.repair.branches import (
     make_branch,
     move_back,
     named_alike,
+    repairs_tag,
 )
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.histories import History, HistoryEnds
@@ -128,6 +129,7 @@ class _Run:
         self.lost: list[Entry] = []
         self.writes = False
         self._examined: set[str] = set()  # branches
+        self._of_tags: set[str] = set()  # new branches at the repaired states of tags, whose losses are reported
         self._kept: list[Tip] = []  # lost tips that are in the report
         # in a dry run: where branches would be, and the snapshots that commits would follow; of tags, on new branches
         self._planned: dict[str, Tip] = {}
@@ -270,12 +272,15 @@ class _Run:
                 self._repairs[tip.snapshot] = encoded.id
                 self._sound.add(encoded.id)
         self._sound.add(tip.snapshot)
-        self._record(plan)
+        if plan.commit is not None or name not in self._of_tags:
+            self._record(plan)
         return True
 
     def _goes_back(self, plan: Plan, tip: Tip) -> bool:
         """Whether a branch goes back, as its tip cannot be repaired without loss: a mix with older data is a state that was never committed."""
         if not self._consents.tips or self._consents.accept_loss:
+            return False
+        if repairs_tag(self._files, tip):
             return False
         is_mixed = plan.is_older and not self._consents.older
         return bool(plan.lost) or (is_mixed and self._last_complete(tip, whole=True) is not None)
@@ -333,6 +338,7 @@ class _Run:
             self._examined.add(kept)  # it stays as it is
             old_tip = f"; its former state is the branch {kept}"
         if self._dry_run:
+            list_records(self._files)  # as the pin of the snapshot does
             self._planned[name] = tip._replace(sequence=tip.sequence + 1, snapshot=target)
         else:
             move_back(self._files, tip, target)
@@ -422,6 +428,7 @@ class _Run:
         if is_repaired(self._files, usual, file):
             return
         name = self._make_branch(usual, commit)
+        self._of_tags.add(name)
         if self._dry_run:
             self._followed[name] = file
         if name != usual:
