@@ -301,10 +301,11 @@ class Repository(Inspected, Merging):
         return History(self._files, lookup_name(self._files, name))
 
     def diff(self, old: str, new: str) -> Difference:
-        """The changes from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
+        """The changes from one branch, tag or snapshot to another. If all that both have in common has expired, nodes are those of the same path, so that a
+        renamed one is removed and added. Raises NotFoundError, FormatError."""
         ids = [lookup_name(self._files, name) for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
-        return snapshot_delta(self._files, before, after, self._files.match_nodes(*ids)).difference
+        return snapshot_delta(self._files, before, after, self._files.match_nodes(*ids, may_be_apart=True)).difference
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
 

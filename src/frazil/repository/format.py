@@ -362,8 +362,9 @@ class RepositoryFormat(Protocol):
     def snapshot_id(self, named: ObjectId) -> ObjectId:
         """The id to load a snapshot that a history names. Raises NotFoundError."""
 
-    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
-        """Matches the nodes of two snapshots. Raises NotFoundError, FormatError for needed snapshots that cannot be read."""
+    def match_nodes(self, old: ObjectId, new: ObjectId, *, may_be_apart: bool = False) -> NodeMatching:
+        """Matches the nodes of two snapshots. may_be_apart: by their paths, if what both have in common has expired; else that raises NotFoundError. Raises
+        NotFoundError, FormatError for needed snapshots that cannot be read."""
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         """The metadata that a commit was given; empty if the snapshot is gone."""

@@ -393,10 +393,10 @@ class MemoryFormat(AlphaSnapshots):
             return next((found.snapshot for found in islice(self.ancestors(snapshot), steps, None)), None)
         return None
 
-    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
+    def match_nodes(self, old: ObjectId, new: ObjectId, *, may_be_apart: bool = False) -> NodeMatching:
         own = {found.snapshot for found in self.ancestors(old)}
         common = next((found.snapshot for found in self.ancestors(new) if found.snapshot in own), None)
-        if common is None:
+        if common is None and not may_be_apart:
             require_history(self)
         same_below = None if common is None else next_node(self.snapshot(common))
         return match_nodes(self.snapshot(old).nodes, self.snapshot(new).nodes, same_below)

@@ -122,6 +122,26 @@ def test_a_rebase_over_expired_snapshots(create: Callable[..., frazil.Repository
     assert repo.readonly_session().root["a"][0, 0] == 3
 
 
+@formats
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_difference_across_what_has_expired(create: Create, collected: bool) -> None:
+    """A tag and a branch stay comparable, node by node at the same path."""
+    repo = create(store := MemoryStore())
+    fill(repo)
+    repo.create_tag("v1", "main")
+    for number in range(3):
+        with repo.transaction(message=str(number)) as root:
+            root["a"][number : number + 1] = 0
+            root.create_group(f"g{number}")
+    before = repo.diff("v1", "main")
+    repo.expire(older_than=timedelta(0), keep_last=1)
+    if collected:
+        repo.garbage_collect(now=True)
+    for one in (repo, frazil.Repository.open(store) if create is FORMATS[0] else repo):
+        assert str(one.diff("v1", "main")) == str(before)
+        assert one.diff("main", "v1").removed == ("/g0", "/g1", "/g2")
+
+
 def test_bad_arguments() -> None:
     repo = frazil.Repository.create(MemoryStore())
     for arguments in ({"keep_last": 0}, {"keep_last": True}, {"keep_tagged": 1}, {"older_than": "yesterday"}):

@@ -275,5 +275,5 @@ class AlphaFormat(AlphaSnapshots):
     def history_fault(self, snapshot: ObjectId) -> str | None:
         return history.history_fault(self, snapshot)
 
-    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
-        return match_snapshots(self, old, new)
+    def match_nodes(self, old: ObjectId, new: ObjectId, *, may_be_apart: bool = False) -> NodeMatching:
+        return match_snapshots(self, old, new, may_be_apart=may_be_apart)

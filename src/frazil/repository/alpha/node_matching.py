@@ -14,9 +14,16 @@ from frazil.repository.format import NodeMatching
 from frazil.repository.maintenance.expired import require_history
 
 
-def match_snapshots(files: Files, old: ObjectId, new: ObjectId) -> NodeMatching:
-    """Matches two snapshots by their ids. Raises NotFoundError, FormatError for needed snapshots that cannot be read."""
-    return match_nodes(files.snapshot(old).nodes, files.snapshot(new).nodes, _shared_ids(files, old, new))
+def match_snapshots(files: Files, old: ObjectId, new: ObjectId, *, may_be_apart: bool = False) -> NodeMatching:
+    """As RepositoryFormat.match_nodes."""
+    nodes = files.snapshot(old).nodes, files.snapshot(new).nodes
+    try:
+        shared = _shared_ids(files, old, new)
+    except NotFoundError:
+        if not may_be_apart:
+            raise
+        shared = None
+    return match_nodes(*nodes, shared)
 
 
 def _shared_ids(files: Files, old: ObjectId, new: ObjectId) -> int | None:
