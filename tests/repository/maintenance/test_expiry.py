@@ -125,10 +125,13 @@ def test_a_rebase_over_expired_snapshots(create: Callable[..., frazil.Repository
 @formats
 @pytest.mark.parametrize("collected", [False, True])
 def test_a_difference_across_what_has_expired(create: Create, collected: bool) -> None:
-    """A tag and a branch stay comparable, node by node at the same path."""
+    """A tag and a branch that parted stay comparable, node by node at the same path."""
     repo = create(store := MemoryStore())
     fill(repo)
-    repo.create_tag("v1", "main")
+    repo.create_branch("dev", "main")
+    with repo.transaction("dev", message="dev") as root:
+        root["a"].attrs["unit"] = "K"
+    repo.create_tag("v1", "dev")
     for number in range(3):
         with repo.transaction(message=str(number)) as root:
             root["a"][number : number + 1] = 0
