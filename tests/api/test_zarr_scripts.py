@@ -141,8 +141,18 @@ def test_consolidated_metadata_that_is_required() -> None:
         assert "x" in frazil.open_group(held, use_consolidated=use_consolidated)
     with pytest.raises(FileNotFoundError, match="consolidated"):
         frazil.open_group(held, use_consolidated=True)
+    with pytest.raises(FileNotFoundError, match="consolidated"):
+        frazil.open(held, mode="r", use_consolidated=True)
     frazil.consolidate_metadata(store=held, path=None)
     assert frazil.open_group(held, use_consolidated=True)["x"][0] == 0
+    for mode in ("r", "r+", "a", None):
+        for use_consolidated in (True, False, None):
+            opened = frazil.open(held, mode=mode, use_consolidated=use_consolidated)  # type: ignore[arg-type] # of the loop
+            assert isinstance(opened, frazil.Group)
+            assert opened["x"][0] == 0
+            copies = opened._location.copies
+            assert (copies is None) or use_consolidated
+    assert frazil.open(held, mode="r", path="x", use_consolidated=True).shape == (3,)  # type: ignore[union-attr] # an array
     assert frazil.open_consolidated(store=held)["x"][0] == 0
 
 

@@ -195,10 +195,12 @@ def test_groups_are_mappings_of_their_members(store: Store) -> None:
     assert [*group.values()] == [group["below"], group["top"]]
     assert [name for name, _ in group.arrays()] == ["top"]
     assert [name for name, _ in group.groups()] == ["below"]
-    for path in ("top", "/top", "top/", "below/deep/leaf", "/below/deep/leaf/", "//below//deep/leaf"):
+    for path in ("", "/"):
+        assert group[path] is group.get(path) is group
+    for path in ("", "/", "top", "/top", "top/", "below/deep/leaf", "/below/deep/leaf/", "//below//deep/leaf"):
         assert path in group
         assert group[path].path == path.strip("/").replace("//", "/")
-    for path in ("", "/", "to", "top/c", "top/c/0", "below/leaf", "a//b", "..", 3, None, ("top",)):
+    for path in ("to", "top/c", "top/c/0", "below/leaf", "a//b", "..", 3, None, ("top",)):
         assert path not in group
     assert group.get("nothing") is None
     assert group.get("nothing", 5) == 5

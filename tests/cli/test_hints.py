@@ -60,3 +60,16 @@ def test_no_command_is_told_to_create_a_node_by_a_mode(
     error = capsys.readouterr().err
     assert "there is no such folder" in error
     assert "mode=" not in error
+
+
+def test_a_selection_in_two_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first was searched as a node below the array."""
+    monkeypatch.chdir(tmp_path)
+    frazil.create_array("sea.zarr", shape=(4, 4), dtype="u1")
+    for command in (["get", "sea.zarr", "0", ":2"], ["set", "sea.zarr", "0", ":2", "7"]):
+        assert main(command) == 1
+        assert 'a selection is one argument: "0, :2"' in capsys.readouterr().err
+    assert main(["get", "sea.zarr", "temp", ":2"]) == 1
+    assert "one argument" not in capsys.readouterr().err

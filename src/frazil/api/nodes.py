@@ -315,9 +315,14 @@ def open_group(
 
     found = _existing_or_created(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
     group = groups.Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
-    if zarr.get("use_consolidated") is False:
+    return _with_copies(group, zarr.get("use_consolidated"))
+
+
+def _with_copies(group: Group, use_consolidated: object) -> Group:
+    """The group, with consolidated metadata as the argument of zarr-python says. Raises NotFoundError."""
+    if use_consolidated is False:
         return group.from_documents()
-    if zarr.get("use_consolidated"):
+    if use_consolidated:
         copies = consolidated.required_copies(group._location, group.metadata)
         group = groups.Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
     return group
@@ -381,7 +386,8 @@ def open_node(
     modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):
         node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
-    return groups.as_node(node_location, node)
+    found = groups.as_node(node_location, node)
+    return _with_copies(found, arguments.get("use_consolidated")) if isinstance(found, groups.Group) else found
 
 
 def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: str) -> NodeLocation:

@@ -101,8 +101,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     # --- as a mapping --------------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, path: str) -> Array | Group:
-        """The node at a name or path below this group, in one request. Raises NotFoundError."""
-        return _open(self._at(path), path)
+        """The node at a name or path below this group, in one request; the group itself for "" and "/". Raises NotFoundError."""
+        return self if _is_root(path) else _open(self._at(path), path)
 
     def open_array(self, path: str, *, inner_order: str | None = None, shard_writes: str | None = None) -> Array:
         """The array at a path below this group; options as in frazil.open_array, those of the group if left out. Raises NotFoundError,
@@ -147,7 +147,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Whether a node exists, even if its document cannot be read; one request, or a few in a hierarchy of the 2022 draft. There only a listing can find a
         group without a document: StoreError, if the store cannot list."""
         try:
-            return node_exists(self._at(path))
+            return _is_root(path) or node_exists(self._at(path))
         except InvalidInputError:  # not a path, or one that the store cannot have
             return False
 
@@ -467,6 +467,11 @@ class _Values(ValuesView["Array | Group"]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+def _is_root(path: object) -> bool:
+    """Whether a path below a group names the group itself: "", "/"."""
+    return isinstance(path, str) and not path.strip("/")
 
 
 def _open(location: NodeLocation, path: str) -> Array | Group:

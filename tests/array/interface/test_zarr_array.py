@@ -42,6 +42,14 @@ def test_codecs_by_kind(shards: tuple[int, int] | None) -> None:
     assert array.compressors == (Zstd(level=3), Crc32c())
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (2, 3)])
+def test_an_array_is_true(shape: tuple[int, ...]) -> None:
+    """`if array:` raised SelectionError without dimensions, and was false without elements."""
+    array = frazil.zeros(shape)
+    assert array
+    assert array.lazy[...]
+
+
 def test_attributes_are_updated() -> None:
     array, _ = filled(attributes={"a": 1, "b": 2})
     assert array.update_attributes({"b": 3}) is array

@@ -87,8 +87,9 @@ def test_the_engine_guesses_which_locations_it_opens(location: str) -> None:
 
 def test_missing_locations_are_refused(repository: frazil.Repository, tmp_path: Path) -> None:
     for location, group in [(tmp_path / "no.zarr", None), (repository, "no"), (tmp_path / "sea.repo@no", None)]:
-        with pytest.raises(NotFoundError):
+        with pytest.raises(NotFoundError) as error:
             opened(location, group=group)
+        assert "mode=" not in str(error.value)  # which open_dataset does not have
     with pytest.raises(InvalidInputError, match="an array is there, not a group"):
         opened(repository, group="deep/level1/temp")
 

@@ -53,7 +53,13 @@ def describes_nothing(name: str, value: object) -> bool:
 def check_group_arguments(arguments: Iterable[str]) -> None:
     """Raises InvalidInputError for an argument that groups do not have; those of zarr-python without effect are allowed."""
     for name in arguments:
-        if name not in ("attributes", "entry_point", *zarr_arguments.NO_EFFECT, *zarr_arguments.NOTHING):
+        if name not in (
+            "attributes",
+            "entry_point",
+            "use_consolidated",
+            *zarr_arguments.NO_EFFECT,
+            *zarr_arguments.NOTHING,
+        ):
             raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
 
 

@@ -138,7 +138,7 @@ def check_nothing(arguments: Mapping[str, object]) -> None:
 
 def with_effect(arguments: Mapping[str, object]) -> list[str]:
     """The names without those that have no effect on an existing array."""
-    return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *NOTHING, "config")]
+    return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *NOTHING, "config", "use_consolidated")]
 
 
 def group_format(zarr_format: int | str | None, arguments: GroupArguments) -> int | str | None:

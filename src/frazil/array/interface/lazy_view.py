@@ -73,6 +73,10 @@ class LazyView:
             raise SelectionError("a view without dimensions has no length", path=self._array.path or "/")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        """True, as for arrays."""
+        return True
+
     def __getitem__(self, selection: object) -> LazyView:
         """A view of a part. Nothing is read. Raises SelectionError."""
         try:

@@ -82,6 +82,10 @@ class ZarrArray(Handle):
     def _repr_html_(self) -> str:
         return html.array_html(self.metadata, self)
 
+    def __bool__(self) -> bool:
+        """True, whatever the array holds, as in zarr-python: `if array` asks whether there is one."""
+        return True
+
     # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import frazil
@@ -243,7 +244,7 @@ def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | No
     if path is not None and text is None:
         node, text = _path_or_selection(path, open_at)
     else:
-        node = open_at(path or "")
+        node = _at_path(path, text, open_at)
     array = as_array(node)
     try:
         selection = parse_selection("..." if text is None else text)
@@ -260,6 +261,17 @@ def as_array(node: Array | Group) -> Array:
             "a group is there, not an array", path=node.path or "/", hint="`frazil tree` shows the arrays below it"
         )
     return node
+
+
+def _at_path(path: str | None, selection: str | None, open_at: Callable[[str], Array | Group]) -> Array | Group:
+    """The node at a path that a selection may follow. Raises NotFoundError."""
+    try:
+        return open_at(path or "")
+    except NotFoundError as error:
+        with suppress(SelectionError):
+            if path is not None and parse_selection(path):
+                error.hint = f'a selection is one argument: "{path}, {selection}"'
+        raise
 
 
 def _path_or_selection(word: str, open_at: Callable[[str], Array | Group]) -> tuple[Array | Group, str | None]:

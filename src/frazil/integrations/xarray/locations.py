@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import TypeAlias
 
+from frazil.api.node_locations import CREATES
 from frazil.api.nodes import open_group
 from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
@@ -60,7 +61,9 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
 def _opened(location: Location, path: str) -> Group:
     try:
         return open_group(location, path=path)
-    except NotFoundError:
+    except NotFoundError as error:
+        # xarray's functions that open have no modes
+        error.hint = (error.hint or "").removesuffix(f"; {CREATES}") or None
         if not isinstance(location, str | os.PathLike):
             raise
         on_main = at_main(os.fspath(location), path)
