@@ -230,5 +230,5 @@ def _is_no_path(text: str) -> bool:
 def first_line(text: str) -> str:
     """The first line of a client's message, without users, passwords and queries of addresses."""
     line = text.partition("\n")[0].partition("<?xml")[0]
-    line = _ADDRESS.sub("://", _QUERY.sub("", line)).strip().rstrip(":")
+    line = _ADDRESS.sub("://", _QUERY.sub("", line)).strip().rstrip(":.")
     return line[:_LONGEST] or "no reason was given"
