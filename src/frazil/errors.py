@@ -265,10 +265,11 @@ class RedirectWarning(UserWarning):
 
 # Names of zarr.errors, for scripts that were written for zarr-python: each is the class that is raised here in the same place.
 BaseZarrError = FrazilError
-NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError = NotFoundError
+NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError = ChunkNotFoundError = NotFoundError
 ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyExistsError
 NodeTypeValidationError = NodeKindError
 MetadataValidationError = MetadataError
-UnknownCodecError = UnknownExtensionError
+UnknownCodecError = DataTypeValidationError = PickleCodecDisabledError = UnknownExtensionError
 UnstableSpecificationWarning = ZarrUserWarning = FallbackWarning
+ZarrDeprecationWarning = ZarrFutureWarning = ZarrRuntimeWarning = FallbackWarning  # for filters of warnings
 BoundsCheckError = ArrayIndexError = NegativeStepError = VindexInvalidSelectionError = SelectionError

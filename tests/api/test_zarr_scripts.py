@@ -156,6 +156,30 @@ def test_consolidated_metadata_that_is_required() -> None:
     assert frazil.open_consolidated(store=held)["x"][0] == 0
 
 
+def test_arguments_by_the_names_of_zarr_python() -> None:
+    group = frazil.group()
+    group.require_group("a", overwrite=False).create_group("b")
+    assert group.require_group(name="a", overwrite=False).keys() == {"b"}
+    assert not list(group.require_group("a", overwrite=True))
+    with pytest.raises(InvalidInputError, match="overwrite"):
+        group.require_group("a", overwrite="yes")  # type: ignore[arg-type]
+    array = group.require_array(name="x", shape=(3,), dtype="i4")
+    assert group.require_array(name="x", shape=(3,), dtype="i4") == array
+    array.resize(new_shape=(5,))
+    assert array.shape == (5,)
+    array.resize(0)
+    assert array.shape == (0,)
+    with pytest.raises(errors.MetadataError, match="shape"):
+        array.resize()
+    assert frazil.create(shape=3, codecs=None, filters=None, compressor="auto").codecs == frazil.zeros(3).codecs
+
+
+def test_all_errors_and_warnings_of_zarr_python_have_names() -> None:
+    theirs = pytest.importorskip("zarr.errors")
+    for name in theirs.__all__:
+        assert issubclass(getattr(errors, name), Warning if name.endswith("Warning") else errors.FrazilError)
+
+
 def test_hierarchies_trees_and_likenesses(tmp_path: Path) -> None:
     nodes = {"a": {}, "a/x": {"shape": (4,), "dtype": "i4"}}
     assert dict(frazil.create_hierarchy(store=tmp_path / "h.zarr", nodes=nodes))["a/x"].shape == (4,)

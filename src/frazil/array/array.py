@@ -351,13 +351,15 @@ class Array(ZarrArray):
     def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
         return indexer.as_values(value, self.dtype, self.path or "/", scalar=shape == ())
 
-    def resize(self, shape: int | Sequence[int], *more: int) -> None:
-        """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes
-        chunks outside the new shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old values. The document is
-        written after that. Then chunks that others wrote meanwhile are removed.
+    def resize(
+        self, shape: int | Sequence[int] | None = None, *more: int, new_shape: int | Sequence[int] | None = None
+    ) -> None:
+        """Changes the shape, given as one sequence, as separate lengths, or as new_shape. Growing costs one request; new elements read as the fill value.
+        Shrinking removes chunks outside the new shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old
+        values. The document is written after that. Then chunks that others wrote meanwhile are removed.
 
         Raises ReadOnlyError, MetadataError, ConflictError if another array is there now, StoreError, DataError."""
-        self._resize(lengths_from_user((shape, *more) if more else shape, "shape", low=0))
+        self._resize(lengths_from_user(new_shape if shape is None else (shape, *more) if more else shape, "shape", 0))
 
     def _resize(self, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
         """As resize. expected: the present shape, else ConflictError. If it is larger, an append is undone: the document is written first."""

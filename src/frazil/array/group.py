@@ -330,19 +330,30 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
             nodes[location.path] = as_stored(location, metadata)
         return nodes
 
-    def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:
-        """The group at a path; created if the path is free. Raises AlreadyExistsError for an array."""
+    def require_group(self, path: str | None = None, *, name: str | None = None, overwrite: bool = False) -> Group:
+        """The group at a path; created if the path is free, or overwrite is True. Raises AlreadyExistsError for an array."""
         path = path_of(path, name)
+        check_flag(overwrite, "overwrite")
+        if overwrite:
+            return self.create_group(path, overwrite=True)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
             raise NodeKindError("an array is there, not a group", path=node.path)
         return node
 
     def require_array(
-        self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
+        self,
+        path: str | None = None,
+        *,
+        name: str | None = None,
+        shape: Lengths,
+        dtype: object,
+        exact: bool = False,
+        **arguments: object,
     ) -> Array:
         """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely (in any byte order); created with the
         arguments of create_array if the path is free. Raises AlreadyExistsError for any other node."""
+        path = path_of(path, name)
         check_flag(exact, "exact")
         array_metadata.check_arguments(
             arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")

@@ -59,6 +59,7 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         "convenience": "its functions are those of frazil",
         "creation": "its functions are those of frazil",
         "n5": _STORES["N5Store"],
+        **dict.fromkeys(("set_format", "set_log_level"), "leave it out: Frazil logs nothing"),
     },
     "frazil.storage": _STORES,
     "frazil.stores": _STORES,
