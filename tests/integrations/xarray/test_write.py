@@ -452,3 +452,20 @@ def test_dask_arrays_of_an_index_and_of_numpy_wrapped_by_xarray(tmp_path: Path) 
     plain["y"] = ("time", np.arange(12))
     lazy.frazil.write(tmp_path / "a.zarr", mode="w")
     same(opened(tmp_path / "a.zarr"), plain)
+
+
+def test_the_target_by_the_name_that_to_zarr_has(tmp_path: Path) -> None:
+    written = xr.Dataset({"a": ("x", [1, 2])})
+    for data, name in ((written, "dataset"), (written["a"], "array"), (xr.DataTree(written), "tree")):
+        data.frazil.write(store=tmp_path / name, mode="w")
+        assert xr.open_dataset(tmp_path / name, engine="frazil")["a"].values.tolist() == [1, 2]
+        with pytest.raises(InvalidInputError, match="given twice"):
+            data.frazil.write(tmp_path / name, store=tmp_path / name, mode="w")
+        with pytest.raises(InvalidInputError, match="no location"):
+            data.frazil.write(mode="w")
+
+
+def test_the_first_write_of_a_loop_has_nothing_to_append_to(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="first write"):
+        xr.Dataset({"a": ("x", [1, 2])}).frazil.write(tmp_path / "new.zarr", append_dim="x")
+    assert not (tmp_path / "new.zarr").exists()

@@ -29,7 +29,7 @@ class DatasetAccessor:
 
     def write(
         self,
-        target: DatasetLocation,
+        target: DatasetLocation | None = None,
         mode: Mode | None = None,
         group: str | None = None,
         region: Region = None,
@@ -39,6 +39,7 @@ class DatasetAccessor:
         encoding: Mapping[str, Mapping[str, object]] | None = None,
         compute: bool = True,
         *,
+        store: DatasetLocation | None = None,
         safe_chunks: bool = True,
         align_chunks: bool | None = None,
         message: str | None = None,
@@ -48,7 +49,8 @@ class DatasetAccessor:
     ) -> Delayed | str | None:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
-        target   a folder, a URL or a Store; a Group or a writable Session, which has the changes then; a branch, "sea.repo@main" or a Repository: one commit
+        target   a folder, a URL or a Store; a Group or a writable Session, which has the changes then; a branch, "sea.repo@main" or a Repository: one commit.
+                 store is the name that to_zarr has for it
         mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only
                  variables with append_dim are written; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
         group    path of the group below the target
@@ -67,7 +69,7 @@ class DatasetAccessor:
         Returns the id of the snapshot, if it was committed. After a failure a plain store may be partly written; in a session `discard` drops the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
+        location = given_location(target, store, storage_options)  # type: ignore[arg-type] # checked there
         return write_dataset(self._dataset, location, mode, group, region, append_dim, encoding, options)
 
 
@@ -86,7 +88,7 @@ class TreeAccessor:
 
     def write(
         self,
-        target: DatasetLocation,
+        target: DatasetLocation | None = None,
         mode: Mode | None = None,
         group: str | None = None,
         region: Region = None,
@@ -95,6 +97,7 @@ class TreeAccessor:
         encoding: Mapping[str, Mapping[str, Mapping[str, object]]] | None = None,
         compute: bool = True,
         *,
+        store: DatasetLocation | None = None,
         write_inherited_coords: bool = False,
         safe_chunks: bool = True,
         align_chunks: bool | None = None,
@@ -110,7 +113,7 @@ class TreeAccessor:
         write_inherited_coords  whether coordinates that a node has from its parents are written in its own group too
         The other arguments as for datasets."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
+        location = given_location(target, store, storage_options)  # type: ignore[arg-type] # checked there
         return write_tree(
             self._tree, location, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )

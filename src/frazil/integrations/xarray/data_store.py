@@ -235,7 +235,8 @@ class FrazilDataStore(AbstractDataStore):
         dimension = target.append_dim
         if dimension is not None and dimension not in present and dimension not in (lengths := self.get_dimensions()):
             raise InvalidInputError(
-                f"append_dim={dimension!r} does not match any existing dataset dimensions {lengths}"
+                f"append_dim={dimension!r} does not match any existing dataset dimensions {lengths}",
+                hint=None if lengths else "nothing is there to append to: leave append_dim out of the first write",
             )
         existing, _, _ = conventions.decode_cf_variables(
             {key: self.variable(name) for key, name in names.items() if name in present}, {}
