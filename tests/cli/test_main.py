@@ -14,6 +14,7 @@ import pytest
 from tests.servers.buckets import S3
 
 import frazil
+from frazil.cli.arguments import locations
 from frazil.cli.main import COMMANDS, main
 from frazil.errors import FrazilError
 
@@ -216,7 +217,7 @@ def test_every_error_becomes_one_line(capsys: pytest.CaptureFixture[str], monkey
         def raise_it(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr(frazil, "open", raise_it)
+        monkeypatch.setattr(locations, "node_or_location", raise_it)
         return main(["info", "x"])
 
     assert fail(FrazilError("one\ntwo", hint="three")) == 1

@@ -204,14 +204,15 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
     if found is None:
         _refuse_expired(files, text)
         files.require()
-        hint = _name_hint(files, text) if _is_whole(text) else f"{_HINT}; repo.lookup finds those of branches and tags"
+        hint = _name_hint(files, text) if whole_id(text) else f"{_HINT}; repo.lookup finds those of branches and tags"
         raise NotFoundError(f"there is no snapshot {text!r}", key=files.key("snapshots/"), hint=hint)
     return found
 
 
-def _is_whole(text: object) -> bool:
+def whole_id(text: object) -> ObjectId | None:
+    """The id that a text is, in full; None for any other."""
     start = _id_start(text) if isinstance(text, str) else None
-    return start is not None and len(start) == ID_CHARACTERS
+    return decode_id(start) if start is not None and len(start) == ID_CHARACTERS else None
 
 
 def _id_start(text: str) -> str | None:
@@ -224,9 +225,9 @@ def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
     start = _id_start(text)
     if start is None:
         return None
-    if len(start) == ID_CHARACTERS:
+    if (whole := whole_id(text)) is not None:
         try:
-            return files.snapshot_id(decode_id(start))
+            return files.snapshot_id(whole)
         except NotFoundError:
             return None
     found = files.find_snapshots(start, _MAX_LISTED + 1)
@@ -278,7 +279,7 @@ def tag_hint(files: RepositoryFormat, name: str) -> str | None:
 
 def _name_hint(files: RepositoryFormat, name: str) -> str:
     """As branch_hint, for a name that no branch, tag or snapshot has."""
-    if _is_whole(name):
+    if whole_id(name):
         return "the id is one of another repository, or the snapshot is lost: verify shows whether a branch or tag leads to it"
     try:
         return (

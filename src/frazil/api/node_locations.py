@@ -138,9 +138,13 @@ def nothing_at(node_location: NodeLocation) -> FrazilError:
     for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         prefix = f"{path}/" if path else ""
         try:
-            if (later := repository_arguments.later_format(store, prefix)) is not None:
-                return later
-            if not repository_locations.is_repository(store, prefix):
+            found = repository_locations.is_repository(store, prefix)
+            # a listing shows later formats, too
+            if found or not store.capabilities.listable:
+                later = repository_arguments.later_format(store, prefix)
+                if later is not None:
+                    return later
+            if not found:
                 continue
         except (InvalidInputError, StoreError):  # not listable, or not the path of a repository
             break

@@ -390,6 +390,12 @@ def open_node(
     return _with_copies(found, arguments.get("use_consolidated")) if isinstance(found, groups.Group) else found
 
 
+def node_or_location(location: Location, path: str = "") -> Array | Group | NodeLocation:
+    """The node at a location, for reading; where there is none its location, of which `nothing_at` makes the error. Raises MetadataError."""
+    found, node = _locate(node_locations.node_location_of(location, DEFAULT_REGISTRY, DEFAULT, True), path, None)
+    return found if node is None else groups.as_node(found, node)
+
+
 def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: str) -> NodeLocation:
     """The location of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
     options = checked_options(inner_order, shard_writes)._replace(inherited=True)

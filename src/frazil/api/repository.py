@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from frazil.api.destinations import check_destination
-from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
+from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint, whole_id
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.maintenance import cleanup, repair, verification
@@ -200,6 +200,9 @@ class Repository(Inspected, Merging):
         if tag is not None:
             identity = self._tagged(tag)
         elif snapshot is not None:
+            if as_of is None and (whole := whole_id(snapshot)) is not None:
+                with suppress(NotFoundError):  # reading it shows whether it exists
+                    return self._session(whole, None, self._options)
             identity = lookup_snapshot(self._files, snapshot)
         else:
             identity = self._tip(MAIN if branch is None else branch).snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
@@ -13,13 +13,15 @@ from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.base.record import Record
 from frazil.base.reports import counted, extents_text, human
+from frazil.base.threads import Threads
 from frazil.codecs.registry import DEFAULT_REGISTRY
-from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
+from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.json_text import Json, known_members
 from frazil.metadata.model import ArrayMetadata
 from frazil.runtime import DEFAULT
 from frazil.stores.store import Store
 
+_AT_ONCE: Final = 16  # folders whose nodes are looked up in a bucket
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 
@@ -53,23 +55,19 @@ def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool
 
 
 def entries_of_prefix(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
-    """For a location without a node: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError if there are
-    none, StoreError."""
+    """For a location without a node: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises StoreError."""
     keys: list[Entry] = []
-    empty = True
     for page in store.list_pages(prefix, delimited=not recursive, details=sizes):
-        empty = empty and not page.keys
         nbytes = [None] * len(page.keys) if page.sizes is None else page.sizes.tolist()
+        folders = [row for row in page.keys if row[-1] == "/"]
+        with Threads(0 if store.capabilities.direct else min(len(folders), _AT_ONCE), "frazil folders") as threads:
+            yield from threads.map(lambda folder: _folder(store, prefix, folder, sizes), folders)
         for row, size in zip(page.keys, nbytes, strict=True):
-            if row[-1] == "/":
-                yield _folder(store, prefix, row, sizes)
-            else:
+            if row[-1] != "/":
                 keys.append(Entry(row[len(prefix) :], "key", nbytes=size))
         if recursive:
             yield from keys
             keys.clear()
-    if empty:
-        raise NotFoundError(f"nothing is there in {store}", path=prefix or "/", hint="check the location")
     yield from keys
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import TEMP, fill_repository
+from tests.servers.buckets import S3
+from tests.servers.proxy import FaultProxy
 from tests.servers.web import WebServer
 
 import frazil
@@ -133,3 +135,31 @@ def test_virtual_chunks_are_read_where_that_is_allowed(workdir: Path, capfd: pyt
     assert "outside of the prefixes" in capfd.readouterr().err
     assert main(["get", "sea.repo", "raw", ":", "--virtual-prefix", prefix]) == 0
     assert capfd.readouterr().out == "[0 1 2 3]\n"
+
+
+def test_nothing_is_looked_up_twice_in_a_bucket(
+    s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The four documents of a node, whether each folder above is a repository (two requests), and what is shown: for keys one listing."""
+    with FaultProxy(s3.endpoint) as proxy:
+        for name, value in s3.environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        url = s3.url(prefix="here")
+        frazil.create_array(f"{url}/plain", data=TEMP[:, 0, 0], chunks=(1,))
+        with frazil.Repository.create(f"{url}/sea.repo").transaction(message="first") as root:
+            root.create_array("temp", data=TEMP, chunks=(1, 40, 50))
+        tip = 5  # tag and branch of this name, the branch's file, the snapshot, one manifest
+        for arguments, expected in (
+            (["ls", "-l", f"{url}/plain/c"], 4 + 2 * 4 + 1),
+            (["info", f"{url}/plain"], 1 + 1),
+            (["du", f"{url}/sea.repo"], 4 + 1 + tip),
+            (["info", f"{url}/sea.repo", "temp"], 5 + 1 + tip),
+            (["info", f"{url}/sea.repo/temp"], 4 + 2 + 1 + tip),
+            (["info", f"{url}/sea.repo@main/temp"], 1 + 1 + tip),
+            (["validate", f"{url}/sea.repo/temp"], 2 + 1 + tip),
+        ):
+            answers = frazil.stores.ObjectStore(url).exists("here")  # the bucket is known to answer as a store
+            proxy.requests.clear()
+            assert main(arguments) == 0 and not answers
+            assert len(proxy.requests) == expected, (arguments, [request.path for request in proxy.requests])
+    capfd.readouterr()

@@ -8,9 +8,12 @@ from contextlib import suppress
 from functools import partial
 
 import frazil
+from frazil.api.node_locations import nothing_at
+from frazil.api.nodes import node_or_location
 from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.base.record import Record
 from frazil.cli.arguments.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
@@ -33,11 +36,11 @@ class InSession(Record):
 # --- repositories ----------------------------------------------------------------------------------------------------------------------
 
 
-def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.Repository:
-    """The repository at a LOCATION. Raises NotFoundError, FormatError."""
+def open_repository(location: str, prefixes: Prefixes | None = None, *, exists: bool = False) -> frazil.Repository:
+    """The repository at a LOCATION. exists: that it does is known. Raises NotFoundError, FormatError."""
     try:
         repo = frazil.Repository.open(location, virtual_prefixes=prefixes or ())
-        if not frazil.Repository.exists(location):  # on a remote store, `open` does not look
+        if not exists and not frazil.Repository.exists(location):  # on a remote store, `open` does not look
             repo.lookup(MAIN)
         return repo
     except NotFoundError as error:
@@ -58,7 +61,7 @@ def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
         raise InvalidInputError(
             "the path of a node has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
         )
-    return open_repository(named.repository), named.reference
+    return open_repository(named.repository, exists=True), named.reference
 
 
 def add_repository(parser: ArgumentParser) -> None:
@@ -71,19 +74,23 @@ def add_repository(parser: ArgumentParser) -> None:
 
 def open_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group:
     """The node at LOCATION[@REF] and the path in it, for reading. Without a reference a repository is read at `main`. Raises NotFoundError, MetadataError."""
+    found = find_node(location, path, prefixes)
+    if not isinstance(found, NodeLocation):
+        return found
+    error = nothing_at(found)
+    if "@" in location and isinstance(error, NotFoundError):
+        error.hint = "there is neither a folder with this whole name, nor a repository with the name before the @"
+    raise error
+
+
+def find_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group | NodeLocation:
+    """As open_node; the location of a node where there is neither one nor a repository. Raises NotFoundError if the repository has no such node."""
     named = split_reference(location)
     if named is None:
-        try:
-            return frazil.open(location, path=path)
-        except NotFoundError as missing:
-            named = at_main(location)
-            if named is None:
-                if "@" in location:
-                    missing.hint = (
-                        "there is neither a folder with this whole name, nor a repository with the name before the @"
-                    )
-                raise
-    return _in_repository(named, path, prefixes)
+        found = node_or_location(location, path)
+        if not isinstance(found, NodeLocation) or (named := at_main(location)) is None:
+            return found
+    return node_in_repository(named, path, prefixes)
 
 
 def _refuse_unnamed(named: Named) -> None:
@@ -96,11 +103,12 @@ def _refuse_unnamed(named: Named) -> None:
 def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
     """The session that reads what a LOCATION names. Raises NotFoundError."""
     _refuse_unnamed(named)
-    repo = open_repository(named.repository, prefixes)
+    repo = open_repository(named.repository, prefixes, exists=True)
     return repo.readonly_session(snapshot=repo.lookup(named.reference))
 
 
-def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+def node_in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+    """The node that a LOCATION names, and the path in it. Raises NotFoundError, MetadataError."""
     session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
@@ -149,7 +157,7 @@ def on_branch(location: str, prefixes: list[str] | None = None) -> InSession | N
         _refuse_reference(location)
         return None
     _refuse_unnamed(named)
-    session = open_repository(named.repository, prefixes).writable_session(named.reference)
+    session = open_repository(named.repository, prefixes, exists=True).writable_session(named.reference)
     path = named.path.strip("/")
     return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
 
@@ -179,9 +187,9 @@ def open_to_write(location: str, path: str, target: InSession | None) -> Array |
         raise
 
 
-def is_in_repository(location: str) -> bool:
-    """Whether a LOCATION is in a repository."""
-    return (split_reference(location) or at_main(location)) is not None
+def within_repository(location: str) -> Named | None:
+    """The node of a repository that a LOCATION names, with an @ or without one; None for any other."""
+    return split_reference(location) or at_main(location)
 
 
 def at_main(location: str) -> Named | None:

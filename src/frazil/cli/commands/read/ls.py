@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from itertools import chain
 
+from frazil.api.node_locations import nothing_at
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
-from frazil.cli.arguments.locations import add_path, open_node_of
+from frazil.cli.arguments.locations import add_path, find_node, open_node
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import print_result
 from frazil.errors import NotFoundError
@@ -37,16 +40,25 @@ def run(options: Namespace) -> None:
 
 
 def _entries(options: Namespace) -> Iterator[Entry]:
+    location, path, shown = (
+        options.location,
+        options.path or "",
+        {"recursive": options.recursive, "sizes": options.long},
+    )
+    store, prefix = resolve(location, path)
+    has_keys = "@" not in location and store.capabilities.listable
     try:
-        node = open_node_of(options)
-    except NotFoundError as missing:
-        store, prefix = resolve(options.location, options.path or "")
-        if "@" in options.location or not store.capabilities.listable or store.is_empty(prefix):
-            raise missing from None
-        if not store.is_empty(prefix + MAIN_FILES):  # a repository whose tip is lost
+        node = find_node(location, path) if has_keys else open_node(location, path)
+    except NotFoundError:  # of a repository: keys may be there. If its tip is lost, it says so
+        if not has_keys or not store.is_empty(prefix + MAIN_FILES) or store.is_empty(prefix):
             raise
-        return entries_of_prefix(store, prefix, recursive=options.recursive, sizes=options.long)
-    return entries_of_node(node, recursive=options.recursive, sizes=options.long)
+        return entries_of_prefix(store, prefix, **shown)
+    if not isinstance(node, NodeLocation):
+        return entries_of_node(node, **shown)
+    entries = entries_of_prefix(store, prefix, **shown)
+    if (first := next(entries, None)) is None:
+        raise nothing_at(node)
+    return chain([first], entries)
 
 
 COMMAND = Command(

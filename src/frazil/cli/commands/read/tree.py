@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
-from frazil.cli.arguments.locations import add_path, is_in_repository, open_node_of
+from frazil.cli.arguments.locations import add_path, open_node_of, within_repository
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.output import print_result
 from frazil.errors import NotFoundError
@@ -28,7 +28,7 @@ def run(options: Namespace) -> None:
     try:
         node = open_node_of(options)
     except NotFoundError as error:
-        if not is_in_repository(options.location):  # the usual hint is `frazil tree` itself
+        if within_repository(options.location) is None:  # the usual hint is `frazil tree` itself
             error.hint = "a node is a folder with a zarr.json; `frazil ls` shows what is there"
         raise
     if isinstance(node, Array):
