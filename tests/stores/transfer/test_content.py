@@ -131,3 +131,12 @@ def test_unopened_values_are_not_read() -> None:
     fetched = Fetched(Sources(None, ()), [UNKNOWN], [None], np.array([-1]), columns((MISSING, 0, 0)))
     with pytest.raises(StoreError, match="single_read"):
         read_values(fetched, ["a"], columns((0, 0, -1)))
+
+
+def test_as_buffers_copies_no_buffer() -> None:
+    """An answer is held with the one that it continues: a copy would be held twice."""
+    value = np.arange(100, dtype=np.uint8)
+    rows, sizes = np.array([[-1, 0, 100], [-1, 10, 20]], np.int64), np.array([100], np.int64)
+    fetched = Fetched(Sources(None, [value.data]), [FOUND], [b"v"], sizes, rows)
+    plain = as_buffers(fetched, ["a"], columns((0, 0, -1), (0, 10, 20)))
+    assert all(np.shares_memory(np.frombuffer(buffer, np.uint8), value) for buffer in plain.sources.buffers)

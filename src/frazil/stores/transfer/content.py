@@ -115,9 +115,9 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
 
 
 def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetched:
-    """The same answer with a buffer for each span and no file, and the original one to resume. Rows of plain ranges keep the requested length, even if the
-    object has less."""
-    values = read_values(fetched, names, spans)
+    """The same answer with a buffer for each span and no file, and the original one to resume, whose buffers are used. Rows of plain ranges keep the requested
+    length, even if the object has less."""
+    values = read_views(fetched, names, spans)
     rows = np.empty((len(spans), 3), np.int64)
     for i, (value, (_, start, length)) in enumerate(zip(values, spans.tolist(), strict=True)):
         if value is None:
