@@ -148,7 +148,7 @@ class Pieces(Record):
     Rows are resolved: 0 <= start, 0 <= length, inside their object.
 
     parts  the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
-           `streams`, and with ANY: no version is compared"""
+           `streams`, and with ANY: no version is compared, and the one in the answer may be of no object"""
 
     sources: Sources
     rows: Columns

@@ -23,6 +23,7 @@ from tests.servers.web import Suffixes, web_server
 
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.value_copies import put_parts
@@ -171,28 +172,30 @@ def test_a_stream_to_a_bucket_has_a_few_parts_in_memory(s3: S3) -> None:
     assert _Part.most <= 30, "two parts of 8 MiB are sent, and one is filled"
 
 
-def test_a_stream_has_the_version_of_its_value_and_of_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client returns no version of a stream: the store looks it up, and another writer may have replaced the value by then."""
-    store = ObjectStore(obstore.store.MemoryStore())
-    rows, offsets = np.array([[-1, 0, 3]], np.int64), np.array([0, 1], np.int64)
-
-    def version_of_stream() -> bytes:
-        pieces = Pieces(Sources(None, ()), rows, offsets, parts=iter([b"a", b"bc"]))
+def test_a_stream_takes_no_look_up(s3: S3) -> None:
+    """The client returns no version of a stream. No object has the one in the answer, so that no other writer's value is replaced by it."""
+    with FaultProxy(s3.endpoint) as proxy:
+        store = s3.store(endpoint=proxy.url)
+        rows, offsets = np.array([[-1, 0, 2**24]], np.int64), np.array([0, 1], np.int64)
+        pieces = Pieces(Sources(None, ()), rows, offsets, parts=iter([bytes(2**23)] * 2))
         (version,) = store.put_many(["a"], pieces, [ANY])
+        assert [request.method for request in proxy.requests] == ["POST", "PUT", "PUT", "POST"]
         assert isinstance(version, bytes)
-        return version
+        assert isinstance(store.put("a", b"new", version), Changed)
 
-    assert (b"abc", version_of_stream()) == store.get_versioned("a")
-    look_up = ObjectStore._version_with
 
-    def replaced(self: ObjectStore, mark: str, key: str) -> bytes | None:
-        store.set("a", b"of another")
-        return look_up(self, mark, key)
-
-    monkeypatch.setattr(ObjectStore, "_version_with", replaced)
-    version = version_of_stream()
-    assert isinstance(store.put("a", b"new", version), Changed)
-    assert store.get("a") == b"of another"
+def test_a_large_value_is_looked_up_once_when_it_is_copied(s3: S3) -> None:
+    """Its first bytes are fetched with those of others, and show its size; then it is read in parts of that version."""
+    with FaultProxy(s3.endpoint) as proxy:
+        bucket = s3.new_bucket()
+        s3.store(bucket).set("a", value := os.urandom(5 * 2**20))
+        target = MemoryStore()
+        assert target.copy_in(["b"], s3.store(bucket, endpoint=proxy.url), ["a"], limit=2**22) == [len(value)]
+        assert target.get("b") == value
+        assert [request.headers["range"] for request in proxy.requests if "if-match" not in request.headers] == [
+            "bytes=0-1048575"
+        ]
+        assert len(proxy.requests) == 6
 
 
 def test_a_stream_is_stored_where_it_cannot_be_read_back(s3: S3) -> None:

@@ -62,15 +62,15 @@ def _copy_batch(
 ) -> list[int]:
     """first: bytes that are requested of each object before its size is known; 0: sizes are known first."""
     sizes, long = _copy_small(target, names, source, sources, first, limit)
-    for row in long:  # when the others are no longer in memory, as these need all of it
-        sizes[row] = _put_long(target, names[row], source, sources[row], limit)
+    for row, found in long.items():  # when the others are no longer in memory, as these need all of it
+        sizes[row] = _put_long(target, names[row], source, sources[row], limit, found)
     return sizes
 
 
 def _copy_small(
     target: StorePort, names: Sequence[str], source: StorePort, sources: Sequence[str], first: int, limit: int
-) -> tuple[list[int], list[int]]:
-    """_copy_batch, except for objects that are larger, or replaced meanwhile: returns the sizes, and the rows of these."""
+) -> tuple[list[int], dict[int, Fetched | None]]:
+    """_copy_batch, except for objects that are larger, or replaced meanwhile: returns the sizes, and the rows of these with what was found there."""
     fetched = source.fetch(sources, whole_spans(len(names), first) if first else NO_SPANS)
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
@@ -78,8 +78,13 @@ def _copy_small(
     found = [row for row, status in enumerate(fetched.status) if status == FOUND]
     sizes = [-1] * len(names)
     small: list[int] = []
-    long: list[int] = []
+    long: dict[int, Fetched | None] = {}
     room = 0
+
+    def keep_for_later(row: int) -> None:
+        # where sizes cost no request, an answer for it alone may have a stream
+        head = Fetched(Sources(None, ()), [FOUND], [fetched.versions[row]], fetched.sizes[row : row + 1], NO_SPANS)
+        long[row] = head if first else None
 
     def put() -> None:
         answer, rows = fetched, fetched.rows
@@ -90,7 +95,10 @@ def _copy_small(
             rows[small] = answer.rows
         whole: list[int] = []
         for row in small:
-            (whole if _is_whole(answer, rows[row], sizes[row], sources[row]) else long).append(row)
+            if _is_whole(answer, rows[row], sizes[row], sources[row]):
+                whole.append(row)
+            else:
+                keep_for_later(row)
         small.clear()
         if whole:
             rows = rows[whole]
@@ -103,7 +111,7 @@ def _copy_small(
         if size < 0:  # the store does not know it
             sizes[row] = _put_unmeasured(target, names[row], source, sources[row])
         elif size > (first or limit):
-            long.append(row)
+            keep_for_later(row)
         else:
             if room + size > limit:
                 put()
@@ -131,16 +139,19 @@ def _put_unmeasured(target: StorePort, name: str, source: StorePort, source_name
     return len(value)
 
 
-def _put_long(target: StorePort, name: str, source: StorePort, source_name: str, limit: int) -> int:
-    """An object that is larger than memory should hold; returns its size, -1 if it was removed."""
+def _put_long(
+    target: StorePort, name: str, source: StorePort, source_name: str, limit: int, found: Fetched | None
+) -> int:
+    """An object that is larger than memory should hold; returns its size, -1 if it was removed. found: the object, as it was before"""
     for _ in attempts(_COPIES):
-        found = source.fetch([source_name], NO_SPANS)
+        found = source.fetch([source_name], NO_SPANS) if found is None else found
         if found.status[0] != FOUND:
             return -1
         size = int(found.sizes[0])
         try:
             put_parts(target, name, size, pieces_of_object(source, source_name, found, limit))
         except ConflictError:
+            found = None
             continue
         return size
     raise StoreError(
