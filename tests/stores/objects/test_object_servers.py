@@ -21,6 +21,7 @@ from tests.servers.google import Google
 from tests.servers.proxy import FaultProxy, Request
 from tests.servers.web import Suffixes, web_server
 
+import frazil
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
@@ -318,3 +319,37 @@ def test_within_a_bucket_the_server_copies(s3: S3, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(obstore, "copy", lambda client, _, key: obstore.put(client, key, b""))
         assert target.copy_in(["ignored"], source, ["2/ä %2F+"]) == [10]
         assert target.get("ignored") == values["2/ä %2F+"]
+        # or says that it has copied, and has done nothing
+        monkeypatch.setattr(obstore, "copy", lambda *_: None)
+        assert target.copy_in(["lost"], source, ["2/ä %2F+"]) == [10]
+        assert target.get("lost") == values["2/ä %2F+"]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_node_is_moved_whatever_the_server_knows_of_copies(
+    s3: S3, knows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not know copies makes empty objects: the chunks were lost, as their old keys are removed."""
+    if not knows:
+        monkeypatch.setattr(obstore, "copy", lambda client, _, key: obstore.put(client, key, b""))
+    with FaultProxy(s3.endpoint) as proxy:
+        group = frazil.create_group(s3.store(endpoint=proxy.url))
+        group["a"] = np.arange(24)
+        group.move("a", "b")
+        np.testing.assert_array_equal(group["b"][...], np.arange(24))
+        group.move("b", "c")
+        np.testing.assert_array_equal(group["c"][...], np.arange(24))
+        looked_up = [
+            request for request in proxy.requests_matching("GET c/0$") if "bytes=0-0" in request.headers.values()
+        ]
+        assert len(looked_up) == (1 if knows else 2), "only until the server was seen to copy a value"
+
+
+def test_azure_is_not_asked_to_copy_what_is_moved(azure: Azure) -> None:
+    """It may answer before a copy is complete, and the source would be removed meanwhile."""
+    with FaultProxy(azure.endpoint) as proxy:
+        store = azure.store(endpoint=proxy.url)
+        store.set("a", b"value")
+        assert store.copy_in(["b", "c"], store, ["a", "none"], shares=True) == [5, -1]
+        assert store.get("b") == b"value"
+        assert not proxy.requests_matching(lambda request: "x-ms-copy-source" in request.headers)

@@ -96,6 +96,7 @@ class Connection:
     web                      for a web server: its connections. The clients then only check the options, and make no request
     requests_in_flight       how many requests are made at once, by all stores and threads together
     refused_a_condition      whether the server was seen to refuse to create an existing object
+    copied_a_value           whether it was seen to copy a value: a server that does not know copies makes empty objects
     answered_as_a_store      whether it was seen to read an object, or to say that a key is absent, as no other server does"""
 
     def __init__(
@@ -116,6 +117,7 @@ class Connection:
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
         self.answered_as_a_store = False
+        self.copied_a_value = False
         self._threads: Final = RequestThreads(requests_in_flight)
 
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:

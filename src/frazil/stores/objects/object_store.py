@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.base.late import LateModule
 from frazil.base.retry import READS, attempts, replaced
-from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
-from frazil.metadata.warnings import warn_caller
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
-from frazil.stores.objects.redirects import checked_folders
+from frazil.stores.objects.redirects import checked_folders, warn_of_redirects
 from frazil.stores.objects.responses import are_of_several, put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
@@ -206,21 +205,13 @@ class ObjectStore(Store):
                 of_name[name] = [len(requests)]
                 requests.append(RangeRequest(names[name], 0, 0, expected[name] or None))
         answers = self._answers(requests, of_name)
-        self._warn_of_redirects()
+        warn_of_redirects(() if self._web is None else self._web.take_moved())
         # find the present version of changed objects: it is returned in Changed
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         self._read_again(answers, {i: RangeRequest(requests[i].key) for i in stale})
         for i in stale:
             answers[i] = answers[i]._replace(state="changed")
         return put_together(names, spans, answers, of_name, expected, continue_from)
-
-    def _warn_of_redirects(self) -> None:
-        """Warns of servers that sent answers after a redirect, once for each."""
-        for requested, found in () if self._web is None else self._web.take_moved():
-            warn_caller(
-                f"{requested} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
-                RedirectWarning,
-            )
 
     def _answers(self, requests: Sequence[RangeRequest], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all requests, those of one object from one version of it."""
@@ -427,29 +418,45 @@ class ObjectStore(Store):
         return self._reader.answer(RangeRequest(key)).state == "found"
 
     def _copy_from(self, names: Sequence[str], source: StorePort, sources: Sequence[str], limit: int) -> list[int]:
-        """As Store says. Within a bucket of S3 the server copies, except for what it refuses (more than 5 GiB) and empty values, as a server that does not know
-        copies makes such ones. Azure is not asked, as it may answer before a copy is complete."""
+        """As Store says. Within a bucket of S3 the server copies."""
         here, there = self._clients, source._clients if isinstance(source, ObjectStore) else None
         if there is None or here.connection is not there.connection or here.kind != "S3Store":
             return super()._copy_from(names, source, sources, limit)
+        return self._copied_by_server(names, there.below, source, sources, limit)
+
+    def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        """As Store says: copied by the server, except on Azure, which may answer before a copy is complete. The caller then removes the sources."""
+        self.require("writable")
+        if self._clients.kind == "AzureStore":
+            return super()._share(names, sources)
+        return self._copied_by_server(names, self._clients.below, self, sources, 2**26, sized=False)
+
+    def _copied_by_server(
+        self,
+        names: Sequence[str],
+        below: str,
+        source: StorePort,
+        sources: Sequence[str],
+        limit: int,
+        sized: bool = True,
+    ) -> list[int]:
+        """copy_in by requests to copy, except for what the server refuses (more than 5 GiB) and for empty or absent results, as of a server that does not know
+        copies. below: prefix of the source. sized: sizes are returned; else they are looked up until the server was seen to copy a value"""
+        connection = self._clients.connection
 
         def copy(pair: tuple[str, str]) -> bool | None:
             with suppress(StoreError):  # what is wrong with a value, the other way says
-                return self._copy((there.below + pair[0], pair[1]))
+                return self._copy((below + pair[0], pair[1]))
             return None
 
         copied = self._all(copy, list(zip(sources, names, strict=True)))
-        sizes = self.sizes(names).tolist()
-        others = [row for row, done in enumerate(copied) if done is None or (done and sizes[row] == 0)]
+        looked_up = sized or not connection.copied_a_value
+        sizes = self.sizes(names).tolist() if looked_up else [0] * len(names)
+        others = [row for row, done in enumerate(copied) if done is None or (looked_up and done and sizes[row] <= 0)]
+        connection.copied_a_value |= any(done and size > 0 for done, size in zip(copied, sizes, strict=True))
         again = super()._copy_from([names[row] for row in others], source, [sources[row] for row in others], limit)
         found = dict(zip(others, again, strict=True))
         return [found.get(row, size if copied[row] else -1) for row, size in enumerate(sizes)]
-
-    def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
-        """As Store says: copied by the server."""
-        self.require("writable")
-        pairs = [(self._clients.below + source, name) for source, name in zip(sources, names, strict=True)]
-        return [0 if found else -1 for found in self._all(self._copy, pairs)]
 
     def _copy(self, pair: tuple[str, str]) -> bool:
         """Lets the server copy a source in the bucket to a name."""

@@ -1,14 +1,15 @@
-"""Where a response of a web server may redirect a request: pure rules about addresses.
+"""Where a response of a web server may redirect a request: rules about addresses, and the warning of a redirect.
 
 web_client.py makes the redirected request. The rules for locations of virtual chunks are in repository/virtual/locations.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import InvalidInputError, RedirectWarning, StoreError
+from frazil.metadata.warnings import warn_caller
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _PORTS: Final = {"http": 80, "https": 443}
@@ -97,3 +98,12 @@ def _parts(path: str) -> list[str]:
     """The parts of a path. An encoded slash or backslash may make two servers see two different paths: nothing is below a folder with such a part."""
     parts = [unquote(part) for part in path.removeprefix("/").split("/")]
     return [".." if "/" in part or "\\" in part or "\0" in part else part for part in parts]
+
+
+def warn_of_redirects(moved: Iterable[tuple[str, str]]) -> None:
+    """Warns of servers that sent answers after a redirect. moved: (address, target)"""
+    for requested, found in moved:
+        warn_caller(
+            f"{requested} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
+            RedirectWarning,
+        )
