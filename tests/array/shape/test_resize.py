@@ -274,6 +274,18 @@ def test_an_append_that_is_interrupted_while_the_array_grows_is_undone(length: i
     assert found.refresh()[...].tolist() == [*range(10), 8]
 
 
+@pytest.mark.parametrize("shard_writes", ["rewrite", "append", "in_place"])
+def test_an_append_that_is_undone_leaves_no_shards(shard_writes: str, tmp_path: Path) -> None:
+    options = {"shards": (4,), "codecs": ["bytes"], "fill_value": -1, "shard_writes": shard_writes}
+    array = frazil.create_array(tmp_path / "a", shape=(6,), dtype="i4", chunks=(2,), **options)
+    array[...] = np.arange(6)
+    (tmp_path / "a/c/3/in the way").mkdir(parents=True)
+    with pytest.raises(StoreError):
+        array.append([7] * 9)
+    assert array[...].tolist() == [*range(6)]
+    assert sorted(path.name for path in (tmp_path / "a/c").iterdir()) == ["0", "1", "3"]
+
+
 WAIT = """
 import signal, sys
 import frazil

@@ -85,11 +85,13 @@ class Cut(Record):
 
     def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:
         """Sets the elements outside `new` in one chunk to the fill value. confirm: as in write."""
+        # in place, a shard that is outside would keep inner chunks of fill values
+        rewriting = self.access._replace(options=self.access.options._replace(shard_writes="rewrite"))
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
             values = selection.source_view(self.fill)
-            for access, plan in self.plans(selection, self.access):
+            for access, plan in self.plans(selection, rewriting if again else self.access):
                 write(access, plan, values, confirm, confirmed=not again, in_part=again)
 
     def _boxes(self, inside: list[tuple[int, int]]) -> Iterator[tuple[slice, ...]]:
