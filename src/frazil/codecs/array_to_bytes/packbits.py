@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Bytes = Octets
 
 PADDINGS = ("none", "first_byte", "last_byte")
-_SIGNED = frozenset({"int2", "int4", "int8", "int16", "int32", "int64"})
+_SIGNED = frozenset({"int8", "int16", "int32", "int64"})  # not int2 and int4, whose upper bits are zero
 _BLOCK = 2**16  # numbers that are expanded to single bits at once, a multiple of 8
 
 

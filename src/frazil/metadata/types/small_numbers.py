@@ -54,10 +54,11 @@ def _dtype_of(name: str, path: str) -> Dtype:
 
 
 class SmallIntegerType(IntegerType):
-    """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore."""
+    """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore. In ml_dtypes they are zero, so here, too: elements are compared by their bytes."""
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return parse_integer(value, self.dtype, path, int(self.name[-1]))
+        bits = int(self.name[-1])
+        return bytes([parse_integer(value, self.dtype, path, bits)[0] & ((1 << bits) - 1)])
 
     def emit_bytes(self, data: bytes) -> Json:
         return int(np.frombuffer(data, self.dtype)[0])
