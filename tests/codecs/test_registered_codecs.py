@@ -199,6 +199,13 @@ class TestScaleOffset(CodecTests):
 
     test_in_shards = test_decoding_undoes_encoding = test_arrays_of_any_layout_in_memory = test_in_arrays
 
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int16"])
+    def test_one_element_without_dimensions(self, dtype: str) -> None:
+        """Of which NumPy's arithmetic makes a scalar."""
+        a = frazil.create_array({}, shape=(), dtype=dtype, codecs=[ScaleOffset(1, 2), "bytes"], fill_value=1)
+        a[...] = 7
+        assert frazil.open_array(a.store)[()] == 7
+
 
 class TestCastValue(CodecTests):
     def make_cases(self) -> Cases:

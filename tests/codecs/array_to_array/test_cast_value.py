@@ -115,3 +115,24 @@ def test_infinity_as_the_registry_writes_it() -> None:
     a = frazil.create_array(MemoryStore(), shape=4, dtype="float32", codecs=codecs)
     a[...] = [np.inf, -np.inf, np.nan, 7]
     assert a[...].tolist() == [1, 2, 3, 7]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("target", ["int8", "uint64", "float32"])
+@pytest.mark.parametrize("out_of_range", [None, "clamp", "wrap"])
+def test_one_element_without_dimensions(dtype: str, target: str, out_of_range: str | None) -> None:
+    """Of which NumPy's arithmetic makes scalars, and Python's integers."""
+    if out_of_range == "wrap" and target == "float32":
+        return
+    codec = CastValue(target, out_of_range=out_of_range)
+    results: list[object] = []
+    for shape, codecs in (((), [codec, "bytes"]), ((1, 1), ["zarrs.squeeze", codec, "bytes"]), ((1,), [codec, "bytes"])):
+        a = frazil.create_array(MemoryStore(), shape=shape, chunks=shape, dtype=dtype, codecs=codecs)
+        a[...] = 3
+        assert a.read().tolist() == np.full(shape, 3).tolist()
+        try:
+            a[...] = 300
+            results.append(a.read().reshape(-1).tolist())
+        except InvalidInputError as error:
+            results.append(error.message)
+    assert results == results[:1] * 3

@@ -83,7 +83,7 @@ class CastValue(ArrayToArray):
         out_of_range = self.out_of_range if self.out_of_range != "wrap" or is_integer(target) else None
         cast = _Cast(target, self.rounding, out_of_range, refusal)
         if direction not in self.scalar_map:
-            return cast.all(array)
+            return cast.all(np.atleast_1d(array)).reshape(array.shape)
         result, unmapped = np.zeros(array.shape, target), np.ones(array.shape, np.bool_)
         for number, becomes in self.scalar_map[direction]:
             member_path = f"{path}.scalar_map.{direction}"

@@ -64,7 +64,7 @@ class ScaleOffset(ArrayToArray):
         offset, scale = self._scalars(spec, self.name)
         if is_integer(spec.dtype):
             shift, factor = int(offset), int(scale)
-            if factor != 1 and bool((array.astype(object if array.dtype == np.uint64 else np.int64) % factor).any()):
+            if factor != 1 and np.any(array.astype(object if array.dtype == np.uint64 else np.int64) % factor):
                 raise ChunkDecodeError(f"codec {self.name}: a number is not divisible by {factor}")
             return _exact(array, lambda x: x // factor, lambda x: x + shift, ChunkDecodeError)
         with np.errstate(all="ignore"):

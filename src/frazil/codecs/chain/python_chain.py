@@ -67,8 +67,7 @@ class PythonChain(Record):
         """The bytes of an array of specs[0]. Raises InvalidInputError."""
         for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
             with running(before.name, InvalidInputError):
-                array = before.encode(array, spec)
-                _check(array, before.name, made, InvalidInputError)
+                array = _checked(before.encode(array, spec), before.name, made, InvalidInputError)
         with running(self.serializer.name, InvalidInputError):
             data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
         for codec in self.after:
@@ -82,17 +81,20 @@ class PythonChain(Record):
         for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
             data = run_decode(codec, data, limit)
         with running(self.serializer.name, ChunkDecodeError):
-            array = self.serializer.decode(data, self.specs[-1])
-            _check(array, self.serializer.name, self.specs[-1], ChunkDecodeError)
+            decoded = self.serializer.decode(data, self.specs[-1])
+            array = _checked(decoded, self.serializer.name, self.specs[-1], ChunkDecodeError)
         for before, spec in zip(reversed(self.before), reversed(self.specs[:-1]), strict=True):
             with running(before.name, ChunkDecodeError):
-                array = before.decode(array, spec)
-                _check(array, before.name, spec, ChunkDecodeError)
+                array = _checked(before.decode(array, spec), before.name, spec, ChunkDecodeError)
         return array
 
 
-def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:
+def _checked(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> Array:
+    """What a codec made: of an array without dimensions, NumPy's arithmetic makes a scalar."""
+    if isinstance(array, np.generic):
+        array = np.asarray(array)
     if not isinstance(array, np.ndarray):
         raise failed_codec(f"codec {name} made {type(array).__name__} instead of an array", refusal)
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")
+    return array
