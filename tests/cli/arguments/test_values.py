@@ -31,6 +31,7 @@ def data_type(dtype: object) -> DataType:
         ("2.5", "f4", np.float32(2.5)),
         ("-inf", "f8", np.float64(-np.inf)),
         ("true", "?", np.True_),
+        ("False", "?", np.False_),
         ("0", "?", np.False_),
         ("1+2j", "c8", np.complex64(1 + 2j)),
         ("[1, 2.5]", "c16", np.complex128(1 + 2.5j)),

@@ -50,18 +50,24 @@ def parse_value(text: str, data_type: DataType) -> Values:
     """One element in words: a number, true or false, NaN, Infinity, 1+2j, a time in ISO 8601, the text itself for types of text, or a fill value in JSON, as in
     documents. Raises InvalidInputError for a value that the type does not have."""
     value: object = text
-    if data_type.dtype.kind not in "SU":
+    if data_type.dtype.kind not in "SU" and not isinstance(data_type.zero.scalar, str):
         value = _in_words(text.strip())
     try:
-        return np.asarray(data_type.fill_from_user(value, "VALUE").scalar)
+        element = data_type.fill_from_user(value, "VALUE").scalar
     except MetadataError as error:
         raise InvalidInputError(
             f"{text.strip()!r} is not a value of {data_type.label}: {error.message.removeprefix('VALUE must be ')}",
             hint="a value, a file whose name ends in .npy, or - for one on standard input",
         ) from None
+    # not by asarray: text and bytes of any length would lose zeros at their ends
+    values = np.empty((), data_type.dtype)
+    values[()] = element
+    return values
 
 
 def _in_words(text: str) -> object:
+    if text in ("True", "False"):  # as Python prints them
+        return text == "True"
     for kind in (int, float, complex):
         with contextlib.suppress(ValueError):
             return kind(text)

@@ -39,6 +39,32 @@ def test_a_value_and_a_file(workdir: Path, capfd: pytest.CaptureFixture[str]) ->
     assert np.isnan(frazil.open_array("ocean.zarr/level1/temp")[...]).all()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "text", "value"),
+    [
+        ("string", "sea", "sea"),
+        ("string", "12", "12"),
+        ("string", " nan", " nan"),
+        ("bytes", "YQA=", b"a\0"),
+        ({"name": "zarrs.optional", "configuration": {"name": "string"}}, "null", None),
+        ({"name": "zarrs.optional", "configuration": {"name": "string"}}, '"a\\u0000"', "a\0"),
+    ],
+)
+@pytest.mark.parametrize("selection", ["1", "1:", "..."])
+def test_text_and_bytes_of_any_length(
+    dtype: object, text: str, value: object, selection: str, workdir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    array = frazil.create_array("words.zarr", shape=(3,), dtype=dtype)
+    expected = [array.fill_value] * 3
+    count = {"1": 1, "1:": 2, "...": 3}[selection]
+    expected[3 - count :] = [value] * count
+    if selection == "1":
+        expected = [expected[0], value, expected[0]]
+    assert main(["set", "words.zarr", selection, text]) == 0
+    assert array[...].tolist() == expected
+    capfd.readouterr()
+
+
 def test_get_and_set_round_trip(workdir: Path) -> None:
     assert main(["get", "sea.zarr", "5:60:3, ::-1", "-o", "part.npy"]) == 0
     assert main(["set", "sea.zarr", "...", "0"]) == 0
