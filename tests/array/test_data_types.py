@@ -114,6 +114,25 @@ def test_values_in_any_layout_of_memory() -> None:
     with pytest.raises(InvalidInputError, match="out of the range"):
         times[1:] = np.array([0, 2**62], "M8[s]")
     assert times[1] == np.datetime64("1999-01-01"), "nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int8", np.int64(300)),
+        ("int8", np.float32(3e38)),
+        ("int64", np.datetime64("2020-01-01")),
+        ("S3", np.array(["2020-01-01"], "M8[D]")),
+        ("U3", np.array(["2020-01-01"], "M8[D]")),
+    ],
+)
+def test_what_numpy_refuses_is_refused(dtype: str, value: object) -> None:
+    """NumPy checks scalars, but not the elements of arrays."""
+    array = frazil.create_array(MemoryStore(), shape=(3,), dtype=dtype, chunks=2)
+    for selection in (..., slice(1, 2), slice(1, None)):
+        with pytest.raises(InvalidInputError, match="cannot be turned into"):
+            array[selection] = value
+    assert array.nchunks_initialized == 0
     fine = frazil.create_array(MemoryStore(), shape=(2,), dtype="M8[ns]")
     for year in ("3000-01-01", ["3000-01-01", "NaT"], date(3000, 1, 1), np.array([date(3000, 1, 1), None])):
         with pytest.raises(InvalidInputError, match="out of the range"):

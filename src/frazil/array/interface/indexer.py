@@ -72,6 +72,10 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
                 return array
             if dtype.kind in "mM" and array.dtype.kind == dtype.kind:
                 return datetimes.in_unit(array, dtype, path)
+            if isinstance(value, np.generic) and dtype.kind not in "OmM":  # NumPy refuses 300 for int8, and casts arrays of it
+                array = np.empty((), dtype)
+                array[()] = value
+                return array
             if dtype.kind not in "mM" or array.dtype.kind not in "OUST":
                 return array.astype(dtype, copy=False)
         if dtype.kind in "mM" and (times := _times(value, dtype.kind)) is not None:
@@ -79,7 +83,7 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
         return np.asarray(value, dtype)
     except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: times as shorter text
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
 
 
