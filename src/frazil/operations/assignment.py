@@ -35,8 +35,8 @@ def assign(window: Window, values: Values, report: Callable[[int], object]) -> N
         _check_exact(values, dtype, path)
     extents = window.array.shards or window.array.chunks
     for origin, tile in window.tiles(_TILE_BYTES, extents):
-        # with an Ellipsis, so that text without dimensions stays an array
-        part = spread[(..., *(slice(at, at + length) for at, length in zip(origin, tile.shape, strict=True)))]
+        box = tuple(slice(at, at + length) for at, length in zip(origin, tile.shape, strict=True))
+        part = spread[box] if box else spread  # spread[()] is text, not an array
         tile.write(_converted(part, dtype))
         report(tile.nbytes)
 

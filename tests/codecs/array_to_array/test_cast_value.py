@@ -126,7 +126,11 @@ def test_one_element_without_dimensions(dtype: str, target: str, out_of_range: s
         return
     codec = CastValue(target, out_of_range=out_of_range)
     results: list[object] = []
-    for shape, codecs in (((), [codec, "bytes"]), ((1, 1), ["zarrs.squeeze", codec, "bytes"]), ((1,), [codec, "bytes"])):
+    for shape, codecs in (
+        ((), [codec, "bytes"]),
+        ((1, 1), ["zarrs.squeeze", codec, "bytes"]),
+        ((1,), [codec, "bytes"]),
+    ):
         a = frazil.create_array(MemoryStore(), shape=shape, chunks=shape, dtype=dtype, codecs=codecs)
         a[...] = 3
         assert a.read().tolist() == np.full(shape, 3).tolist()
