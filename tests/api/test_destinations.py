@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,13 @@ def test_errors_have_hints(place: Path) -> None:
     assert "x.repo@main/b" in error_text("x.repo/b")
     assert "transaction" in error_text("x.repo@main")
     assert "above/inner.repo" in error_text(".", overwrite=True) or "inner.repo" in error_text(".", overwrite=True)
+
+
+def test_an_array_at_a_repository_is_not_told_to_replace_it(place: Path) -> None:
+    for create in (frazil.create_array, partial(frazil.open_array, mode="a")):
+        with pytest.raises(AlreadyExistsError, match="a repository already exists") as caught:
+            create("x.repo", shape=4, dtype="i4")
+        assert "write to a branch" in str(caught.value) and "overwrite=True" not in str(caught.value)
 
 
 def test_a_symbolic_link_into_a_repository(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.array.arguments import check_flag
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
@@ -17,12 +17,18 @@ from frazil.array.hierarchy.nodes import (
     node_exists,
     parsed,
 )
+from frazil.base.late import LateModule
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
+
+if TYPE_CHECKING:
+    from frazil.array.hierarchy import repository_locations
+else:
+    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
 
 _BATCH: Final = 256  # the most keys of one batch
 
@@ -251,7 +257,8 @@ def _remove_existing(location: NodeLocation, path: str, node: Metadata, overwrit
             _remove_orphans(location, path)
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
-            raise already_there(location.store, path)
+            repository_locations.check_no_repository(store, prefix)
+            raise already_there(store, path)
     elif put_detects and len(layout.document_keys(path)) == 1:
         check_key(layout.document_keys(path)[0])
     elif (store.sizes(layout.document_keys(path)) >= 0).any():

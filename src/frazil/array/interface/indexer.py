@@ -72,9 +72,8 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
                 return array
             if dtype.kind in "mM" and array.dtype.kind == dtype.kind:
                 return datetimes.in_unit(array, dtype, path)
-            if (
-                isinstance(value, np.generic) and dtype.kind not in "OmM"
-            ):  # NumPy refuses 300 for int8, and casts arrays of it
+            # NumPy refuses the scalar 300 for int8, and casts arrays of it
+            if isinstance(value, np.generic) and dtype.kind not in "OmM":
                 array = np.empty((), dtype)
                 array[()] = value
                 return array

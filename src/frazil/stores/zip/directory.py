@@ -248,7 +248,9 @@ def parse_directory(raw: bytes, end: End) -> Directory:
         table[label][:-1] = column[pick]
     table["row"][:-1] = np.arange(len(pick))
     record = np.stack((starts, ends, offset), axis=1)[pick]
-    return Directory(ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries, end.comment)
+    return Directory(
+        ordered, {key: row for row, key in enumerate(ordered)}, table, record, raw, end.start, end.entries, end.comment
+    )
 
 
 def _record_starts(raw: bytes, count: int) -> Columns:
