@@ -420,6 +420,34 @@ def test_new_variables_in_zarr_v2(tmp_path: Path) -> None:
     xr.testing.assert_equal(opened(location).load(), again)
 
 
+@pytest.mark.parametrize("mode", ["w-", "w", "a"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_the_format_of_a_new_group(tmp_path: Path, mode: Any, zarr_format: Any) -> None:
+    data = dataset().drop_vars("name")
+    data.frazil.write(tmp_path / "sea.zarr", mode=mode, zarr_format=zarr_format)
+    assert frazil.open_group(tmp_path / "sea.zarr").metadata.zarr_format == zarr_format
+    xr.testing.assert_equal(xr.open_dataset(tmp_path / "sea.zarr", engine="frazil").load(), data)
+    xr.testing.assert_equal(xr.open_dataset(tmp_path / "sea.zarr", engine="zarr", consolidated=False).load(), data)
+    tree = xr.DataTree.from_dict({"/": data, "/deep": data})
+    tree.frazil.write(tmp_path / "tree.zarr", mode=mode, zarr_format=zarr_format)
+    members = frazil.open_group(tmp_path / "tree.zarr").members(max_depth=None)
+    assert {node.metadata.zarr_format for _, node in members} == {zarr_format}
+
+
+def test_the_format_of_an_existing_group_stays(tmp_path: Path) -> None:
+    data = dataset().drop_vars("name")
+    data.frazil.write(tmp_path / "sea.zarr", zarr_format=2)
+    data.frazil.write(tmp_path / "sea.zarr", append_dim="time", zarr_format=2)
+    region = {"time": slice(0, 6)}
+    for arguments in ({"mode": "a"}, {"append_dim": "time"}, {"region": region}):
+        with pytest.raises(InvalidInputError, match="the group has the format 2"):
+            data.frazil.write(tmp_path / "sea.zarr", zarr_format=3, **arguments)
+    assert xr.open_dataset(tmp_path / "sea.zarr", engine="frazil").sizes["time"] == 12
+    frazil.Repository.create(tmp_path / "sea.repo")
+    with pytest.raises(InvalidInputError, match="a repository holds Zarr v3"):
+        data.frazil.write(f"{tmp_path}/sea.repo@main", zarr_format=2)
+
+
 def test_new_variables_of_the_draft_are_refused(tmp_path: Path) -> None:
     group = frazil.create_group(tmp_path / "sea.zarr", zarr_format="draft")
     with pytest.raises(InvalidInputError, match="Zarr v3 or v2"):

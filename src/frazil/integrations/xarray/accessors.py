@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import xarray
 
@@ -46,6 +46,7 @@ class DatasetAccessor:
         progress: Callable[[int], object] | None = None,
         consolidated: bool = False,
         storage_options: Mapping[str, object] | None = None,
+        zarr_format: Literal[2, 3] | None = None,
     ) -> Delayed | str | None:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
@@ -66,9 +67,12 @@ class DatasetAccessor:
         message  of the commit;  progress: called with the bytes of elements that were written since the last call
         consolidated  whether the group gets consolidated metadata afterwards; a repository needs none
         storage_options  of a bucket, with the names of fsspec, as for frazil.open
+        zarr_format  of a new group; None: 3, and for new variables the format of their group. An existing group must have it
         Returns the id of the snapshot, if it was committed. After a failure a plain store may be partly written; in a session `discard` drops the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
-        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
+        options = Options(
+            chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated, zarr_format
+        )
         location = given_location(target, store, storage_options)  # type: ignore[arg-type] # checked there
         return write_dataset(self._dataset, location, mode, group, region, append_dim, encoding, options)
 
@@ -105,6 +109,7 @@ class TreeAccessor:
         progress: Callable[[int], object] | None = None,
         consolidated: bool = False,
         storage_options: Mapping[str, object] | None = None,
+        zarr_format: Literal[2, 3] | None = None,
     ) -> Delayed | str | None:
         """Writes the tree, each node into a group, as DataTree.to_zarr does; into a branch as one commit.
 
@@ -112,7 +117,9 @@ class TreeAccessor:
         encoding  by path of the node, and by variable
         write_inherited_coords  whether coordinates that a node has from its parents are written in its own group too
         The other arguments as for datasets."""
-        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
+        options = Options(
+            chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated, zarr_format
+        )
         location = given_location(target, store, storage_options)  # type: ignore[arg-type] # checked there
         return write_tree(
             self._tree, location, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from xarray import DataArray, Dataset, DataTree
 
@@ -46,6 +46,7 @@ class Options(Record):
     message: str | None
     progress: Callable[[int], object] | None
     consolidated: bool = False
+    zarr_format: Literal[2, 3] | None = None
 
 
 def as_dataset(array: DataArray) -> Dataset:
@@ -86,10 +87,10 @@ def write_dataset(
         # a session may take several writes for one commit
         later = append_dim if isinstance(location, NodeStore) and branch_of(target) is None else None
         chosen_target = _target(chosen, append_dim, layout, options)._replace(append_later=later)
-        found = _existing(location, inner, chosen)
+        found = _existing(location, inner, chosen, options)
         store = _planned(dataset, found, chosen_target, region, encoding)
-        store.try_out(_new_root(location, inner, chosen) if found is None else found)
-        return _written({"": store}, _opened(location, inner, chosen), options)
+        store.try_out(_new_root(location, inner, chosen, options) if found is None else found)
+        return _written({"": store}, _opened(location, inner, chosen, options), options)
 
     return _write_to(target, group, chosen, options, write)
 
@@ -123,8 +124,8 @@ def write_tree(
         if chosen == "w":
             for node in tree.subtree:
                 _check_no_overlap(node.dataset, location, inner)
-        root = _existing(location, inner, chosen)
-        new = _new_root(location, inner, chosen) if root is None else root
+        root = _existing(location, inner, chosen, options)
+        new = _new_root(location, inner, chosen, options) if root is None else root
         stores: dict[str, FrazilDataStore] = {}
         for name, node in tree.subtree_with_keys:
             below = "" if node is tree else name
@@ -133,7 +134,7 @@ def write_tree(
             target = _target(chosen, None, layout, options)
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
             stores[below].try_out(new, below)
-        return _written(stores, _opened(location, inner, chosen), options)
+        return _written(stores, _opened(location, inner, chosen, options), options)
 
     return _write_to(target, group, chosen, options, write)
 
@@ -199,16 +200,24 @@ def _planned(
     return store
 
 
-def _existing(location: Location, path: str, mode: Mode) -> Group | None:
-    """The group that is changed; None if a new one is created. Raises NotFoundError if it must exist and does not."""
+def _existing(location: Location, path: str, mode: Mode, options: Options) -> Group | None:
+    """The group that is changed; None if a new one is created. Raises NotFoundError if it must exist and does not, InvalidInputError if its format is not the
+    one of the options."""
     if mode in ("w", "w-"):
         return None
     try:
-        return open_group(location, "r+", path=path)
+        found = open_group(location, "r+", path=path)
     except NotFoundError:
         if mode == "r+":
             raise
         return None
+    if options.zarr_format not in (None, found.metadata.zarr_format):
+        raise InvalidInputError(
+            f"zarr_format is {options.zarr_format!r}; the group has the format {found.metadata.zarr_format!r}",
+            path=found.path or "/",
+            hint='leave zarr_format out, or replace the group by mode="w"',
+        )
+    return found
 
 
 def _below(root: Group | None, path: str) -> Group | None:
@@ -221,10 +230,10 @@ def _below(root: Group | None, path: str) -> Group | None:
     return found
 
 
-def _new_root(location: Location, path: str, mode: Mode) -> Group | None:
+def _new_root(location: Location, path: str, mode: Mode, options: Options) -> Group | None:
     """The group that _opened makes, before anything is stored; None if something is in its place, which _opened raises."""
     try:
-        return planned_group(location, path=path, overwrite=mode == "w")[0]
+        return planned_group(location, path=path, overwrite=mode == "w", zarr_format=options.zarr_format)[0]
     except AlreadyExistsError:
         return None
 
@@ -242,15 +251,15 @@ def _check_no_overlap(dataset: Dataset | DatasetView, location: Location, path: 
             )
 
 
-def _opened(location: Location, path: str, mode: Mode) -> Group:
+def _opened(location: Location, path: str, mode: Mode, options: Options) -> Group:
     if mode == "r+":
         return open_group(location, "r+", path=path)
     if mode in ("a", "a-"):
-        return open_group(location, "a", path=path)
+        return open_group(location, "a", path=path, zarr_format=options.zarr_format)
     if mode == "w":
-        return create_group(location, path=path, overwrite=True)
+        return create_group(location, path=path, overwrite=True, zarr_format=options.zarr_format)
     try:
-        return create_group(location, path=path)
+        return create_group(location, path=path, zarr_format=options.zarr_format)
     except AlreadyExistsError as error:
         error.hint = 'mode="w" replaces what is there, mode="a" adds to it'
         try:
