@@ -156,7 +156,7 @@ def test_nothing_is_looked_up_twice_in_a_bucket(
             (["info", f"{url}/sea.repo", "temp"], 5 + 1 + tip),
             (["info", f"{url}/sea.repo/temp"], 4 + 2 + 1 + tip),
             (["info", f"{url}/sea.repo@main/temp"], 1 + 1 + tip),
-            (["validate", f"{url}/sea.repo/temp"], 2 + 1 + tip),
+            (["validate", f"{url}/sea.repo/temp"], 4 + 2 + 1 + tip),
         ):
             answers = frazil.stores.ObjectStore(url).exists("here")  # the bucket is known to answer as a store
             proxy.requests.clear()

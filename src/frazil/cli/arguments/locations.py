@@ -90,7 +90,7 @@ def find_node(location: str, path: str = "", prefixes: list[str] | None = None) 
         found = node_or_location(location, path)
         if not isinstance(found, NodeLocation) or (named := at_main(location)) is None:
             return found
-    return node_in_repository(named, path, prefixes)
+    return _in_repository(named, path, prefixes)
 
 
 def _refuse_unnamed(named: Named) -> None:
@@ -107,7 +107,7 @@ def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Sess
     return repo.readonly_session(snapshot=repo.lookup(named.reference))
 
 
-def node_in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
     """The node that a LOCATION names, and the path in it. Raises NotFoundError, MetadataError."""
     session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
@@ -190,6 +190,18 @@ def open_to_write(location: str, path: str, target: InSession | None) -> Array |
 def within_repository(location: str) -> Named | None:
     """The node of a repository that a LOCATION names, with an @ or without one; None for any other."""
     return split_reference(location) or at_main(location)
+
+
+def node_within_repository(location: str, path: str, prefixes: list[str] | None) -> Array | Group | None:
+    """As open_node, for a LOCATION in the folder of a repository; None for any other."""
+    named = split_reference(location)
+    if named is None:
+        if (named := at_main(location)) is None:
+            return None
+        found = node_or_location(location, path)
+        if not isinstance(found, NodeLocation):
+            return found
+    return _in_repository(named, path, prefixes)
 
 
 def at_main(location: str) -> Named | None:

@@ -93,6 +93,13 @@ def test_ls_of_a_repository_whose_tip_is_lost(workdir: Path, capfd: pytest.Captu
     assert "the snapshot is lost: verify shows" in capfd.readouterr().err
 
 
+def test_ls_of_a_repository_below_a_location(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is no folder without a node: its files tell nothing, and the error says how to read it."""
+    assert main(["ls", ".", "sea.repo"]) == 1
+    assert "there is a repository in 'sea.repo'" in capfd.readouterr().err
+    assert output_of(capfd, ".", "sea.repo/refs/tag.v1") == ["ref.json  key"]
+
+
 @pytest.mark.parametrize("location", ["nowhere", "sea.repo@nothing", "sea.repo@v1/nothing"])
 def test_ls_of_a_missing_location(workdir: Path, capfd: pytest.CaptureFixture[str], location: str) -> None:
     assert main(["ls", location]) == 1

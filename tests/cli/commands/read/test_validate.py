@@ -23,6 +23,16 @@ def test_sound_hierarchies_have_no_problems(workdir: Path, capfd: pytest.Capture
     assert (document["ok"], document["arrays"], document["decoded"], document["problems"]) == (True, 1, False, [])
 
 
+def test_a_plain_node_among_the_files_of_a_repository_is_validated(
+    workdir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As info and tree show it."""
+    (workdir / "ocean.zarr").rename(workdir / "sea.repo" / "ocean.zarr")
+    for arguments in (["sea.repo/ocean.zarr/level1"], ["sea.repo", "ocean.zarr/level1"]):
+        assert main(["validate", *arguments]) == 0
+        assert "sea.repo/ocean.zarr/level1: no problems" in capfd.readouterr().out
+
+
 def test_problems_are_lines_and_status_1(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (workdir / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
     (workdir / "ocean.zarr" / "notes.txt").write_bytes(b"")

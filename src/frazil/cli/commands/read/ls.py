@@ -55,6 +55,8 @@ def _entries(options: Namespace) -> Iterator[Entry]:
         return entries_of_prefix(store, prefix, **shown)
     if not isinstance(node, NodeLocation):
         return entries_of_node(node, **shown)
+    if path and not store.is_empty(prefix + MAIN_FILES):  # find_node looks for a repository at LOCATION and above
+        raise nothing_at(node)
     entries = entries_of_prefix(store, prefix, **shown)
     if (first := next(entries, None)) is None:
         raise nothing_at(node)

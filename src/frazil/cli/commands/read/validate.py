@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.cli.arguments.locations import add_path, add_virtual_prefix, node_in_repository, within_repository
+from frazil.cli.arguments.locations import add_path, add_virtual_prefix, node_within_repository
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import print_checked
 from frazil.cli.progress import Progress
@@ -24,8 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     path = options.path or ""
     source: str | Array | Group = options.location
-    if (named := within_repository(options.location)) is not None:
-        source, path = node_in_repository(named, path, options.virtual_prefix), ""
+    if (node := node_within_repository(options.location, path, options.virtual_prefix)) is not None:
+        source, path = node, ""
     with Progress("decoding", None, shows=options.decode) as report:
         found = validate(source, path=path, decode=options.decode, repair=options.repair, progress=report)
     print_checked(options, found.to_json(), str(found), ok=found.ok)
