@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from tests.integrations.versions import OLD_XARRAY
+from tests.servers.buckets import S3
+from tests.servers.proxy import FaultProxy
 
 import frazil
 import frazil.xarray
@@ -92,6 +94,26 @@ def test_missing_locations_are_refused(repository: frazil.Repository, tmp_path: 
         assert "mode=" not in str(error.value)  # which open_dataset does not have
     with pytest.raises(InvalidInputError, match="an array is there, not a group"):
         opened(repository, group="deep/level1/temp")
+
+
+def test_no_error_is_made_before_a_repository_is_looked_for(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hints of an error are requests: 16 instead of 10 for a group of a repository."""
+    with FaultProxy(s3.endpoint) as proxy:
+        for name, value in s3.environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        url = s3.url(prefix="sea.repo")
+        with frazil.Repository.create(url).transaction(message="first") as root:
+            root.create_group("level1").create_array("salt", data=np.arange(3), dimension_names=("x",))
+        tip = 4  # tag and branch of this name, the branch's file, the snapshot
+        for location, group, expected in (
+            (url, "level1", 5 + 1 + tip),  # five documents, whether the folder is a repository
+            (f"{url}/level1", None, 4 + 2 + 1 + tip),
+            (f"{url}@main/level1", None, 1 + 1 + tip),
+        ):
+            answers = frazil.stores.ObjectStore(url).exists("here")  # the bucket is known to answer as a store
+            proxy.requests.clear()
+            assert list(opened(location, group=group).variables) == ["salt"] and not answers
+            assert len(proxy.requests) == expected, (location, [request.path for request in proxy.requests])
 
 
 class Watched(FrazilBackendArray):

@@ -6,13 +6,15 @@ from __future__ import annotations
 import os
 from typing import TypeAlias
 
-from frazil.api.node_locations import CREATES
-from frazil.api.nodes import open_group
+from frazil.api.node_locations import CREATES, nothing_at
+from frazil.api.nodes import node_or_location
 from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
+from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, NodeKindError, NotFoundError, ReadOnlyError, shown
+from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.errors import InvalidInputError, NodeKindError, ReadOnlyError, shown
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location
 
@@ -58,25 +60,23 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     return node
 
 
-def _opened(location: Location, path: str) -> Group:
-    try:
-        return open_group(location, path=path)
-    except NotFoundError as error:
-        # xarray's functions that open have no modes
-        error.hint = (error.hint or "").removesuffix(f"; {CREATES}") or None
-        if not isinstance(location, str | os.PathLike):
-            raise
-        on_main = at_main(os.fspath(location), path)
-        if on_main is None:
-            raise
-    return open_group(on_main)
+def _opened(location: Location, path: str) -> Array | Group:
+    found = node_or_location(location, path)
+    if not isinstance(found, NodeLocation):
+        return found
+    if isinstance(location, str | os.PathLike) and (named := at_main(os.fspath(location), path)) is not None:
+        session = session_at(named)
+        return session.open(named.path) if named.path else session.root
+    error = nothing_at(found)
+    error.hint = (error.hint or "").removesuffix(f"; {CREATES}") or None  # xarray's functions that open have no modes
+    raise error
 
 
 def named_of(location: Location) -> Named | None:
     """The point in a repository that a location names, on `main` if it names none; None for any other location."""
     if not isinstance(location, str | os.PathLike):
         return None
-    return split_reference(location) or split_reference(at_main(os.fspath(location), ""))
+    return split_reference(location) or at_main(os.fspath(location), "")
 
 
 def session_at(named: Named, virtual_prefixes: Prefixes = ()) -> Session:
@@ -85,13 +85,13 @@ def session_at(named: Named, virtual_prefixes: Prefixes = ()) -> Session:
     return repo.readonly_session(snapshot=repo.lookup(named.reference or _MAIN))
 
 
-def at_main(text: str, path: str) -> str | None:
-    """The same place by its name on the branch `main`, if it or a parent folder is a repository."""
+def at_main(text: str, path: str) -> Named | None:
+    """The point on the branch `main`, if a place or a parent folder is a repository."""
     if has_repository(text):
-        return f"{text}@{_MAIN}/{path}".rstrip("/")
+        return Named(text, _MAIN, path)
     for left, right in cuts(text.rstrip("/"), "/"):
         if has_repository(left):
-            return f"{left}@{_MAIN}/{joined(right, path)}"
+            return Named(left, _MAIN, joined(right, path))
     return None
 
 
