@@ -422,7 +422,7 @@ class ObjectStore(Store):
         here, there = self._clients, source._clients if isinstance(source, ObjectStore) else None
         if there is None or here.connection is not there.connection or here.kind != "S3Store":
             return super()._copy_from(names, source, sources, limit)
-        return self._copied_by_server(names, there.below, source, sources, limit)
+        return self._copied_by_server(names, there.below, source, sources, limit, sized=True)
 
     def _share(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
         """As Store says: copied by the server, except on Azure, which may answer before a copy is complete. The caller then removes the sources."""
@@ -432,16 +432,10 @@ class ObjectStore(Store):
         return self._copied_by_server(names, self._clients.below, self, sources, 2**26, sized=False)
 
     def _copied_by_server(
-        self,
-        names: Sequence[str],
-        below: str,
-        source: StorePort,
-        sources: Sequence[str],
-        limit: int,
-        sized: bool = True,
+        self, names: Sequence[str], below: str, source: StorePort, sources: Sequence[str], limit: int, sized: bool
     ) -> list[int]:
         """copy_in by requests to copy, except for what the server refuses (more than 5 GiB) and for empty or absent results, as of a server that does not know
-        copies. below: prefix of the source. sized: sizes are returned; else they are looked up until the server was seen to copy a value"""
+        copies. below: prefix of the source. sized: sizes are returned; else they are only looked up if the first shows no copy"""
         connection = self._clients.connection
 
         def copy(pair: tuple[str, str]) -> bool | None:
@@ -450,6 +444,9 @@ class ObjectStore(Store):
             return None
 
         copied = self._all(copy, list(zip(sources, names, strict=True)))
+        if not sized and not connection.copied_a_value:  # one shows what the server does
+            one = [name for name, done in zip(names, copied, strict=True) if done][:1]
+            connection.copied_a_value = bool((self.sizes(one) > 0).any())
         looked_up = sized or not connection.copied_a_value
         sizes = self.sizes(names).tolist() if looked_up else [0] * len(names)
         others = [row for row, done in enumerate(copied) if done is None or (looked_up and done and sizes[row] <= 0)]
