@@ -50,6 +50,19 @@ def test_an_array_is_true(shape: tuple[int, ...]) -> None:
     assert array.lazy[...]
 
 
+def test_the_truth_of_one_bool_is_not_taken_for_its_value() -> None:
+    """NumPy asks for the truth of elements that it assigns to bools: `flags[0] = array` stored True for False."""
+    array = frazil.create_array({}, data=np.zeros((), "?"))
+    for one in (array, array.lazy[...], frazil.zeros(3, dtype="?").lazy[1]):
+        flags = np.zeros(2, "?")
+        with pytest.raises(SelectionError, match=r"array\[\(\)\] is its value"):
+            bool(one)
+        with pytest.raises(ValueError, match="sequence"):
+            flags[0] = one
+        assert not flags.any()
+    assert frazil.zeros((0,), dtype="?")
+
+
 def test_attributes_are_updated() -> None:
     array, _ = filled(attributes={"a": 1, "b": 2})
     assert array.update_attributes({"b": 3}) is array

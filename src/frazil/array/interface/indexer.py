@@ -1,4 +1,4 @@
-"""The indexers a.oindex, a.vindex and a.blocks, and checks of assigned values. array.py reads and writes."""
+"""The indexers a.oindex, a.vindex and a.blocks, checks of assigned values, and the truth of arrays. array.py reads and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil.base.arrays import ArrayLike, Values
 from frazil.base.late import LateModule
-from frazil.errors import FrazilError, InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError, SelectionError
 from frazil.indexing.selection import Selection
 
 if TYPE_CHECKING:
@@ -53,6 +53,18 @@ class Indexer:
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
         self._write(selection, value)
+
+
+def truth(dtype: np.dtype[np.generic], shape: tuple[int, ...], path: str) -> bool:
+    """The answer to `if array`: True, whatever the array holds, as in zarr-python. Raises SelectionError for a single bool: NumPy takes the answer for its
+    value, as in `flags[0] = array`."""
+    if dtype.kind == "b" and not shape:
+        raise SelectionError(
+            "the truth of an array of one bool is ambiguous",
+            path=path,
+            hint="array[()] is its value; `array is not None` is whether there is one",
+        )
+    return True
 
 
 def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scalar: bool = False) -> Values:

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from frazil.array.interface.indexer import Indexer
+from frazil.array.interface.indexer import Indexer, truth
 from frazil.base.arrays import ArrayLike, Columns, DTypeLike, Values
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.indexing.selection import index_item
@@ -74,8 +74,8 @@ class LazyView:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """True, as for arrays."""
-        return True
+        """As for arrays."""
+        return truth(self.dtype, self.shape, self._array.path or "/")
 
     def __getitem__(self, selection: object) -> LazyView:
         """A view of a part. Nothing is read. Raises SelectionError."""

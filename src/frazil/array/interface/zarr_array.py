@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from frazil.array.creation import zarr_arguments
     from frazil.array.info import ArrayInfo
-    from frazil.array.interface import html, lazy_view
+    from frazil.array.interface import html, indexer, lazy_view
     from frazil.array.interface.indexer import Indexer
     from frazil.array.io import read
     from frazil.metadata.model import ArrayMetadata
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 else:
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     html = LateModule("frazil.array.interface.html")
+    indexer = LateModule("frazil.array.interface.indexer")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
     read = LateModule("frazil.array.io.read")
     v2_documents = LateModule("frazil.metadata.v2.documents")
@@ -83,8 +84,8 @@ class ZarrArray(Handle):
         return html.array_html(self.metadata, self)
 
     def __bool__(self) -> bool:
-        """True, whatever the array holds, as in zarr-python: `if array` asks whether there is one."""
-        return True
+        """True, whatever the array holds, as in zarr-python: `if array` asks whether there is one. Raises SelectionError for a single bool."""
+        return indexer.truth(self.dtype, self.shape, self.path or "/")
 
     # --- properties ----------------------------------------------------------------------------------------------------------------
 
