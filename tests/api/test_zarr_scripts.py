@@ -171,6 +171,10 @@ def test_arguments_by_the_names_of_zarr_python() -> None:
     assert array.shape == (0,)
     with pytest.raises(errors.MetadataError, match="shape"):
         array.resize()
+    for shapes in ((3,), (None, 3)):
+        with pytest.raises(InvalidInputError, match="given twice"):
+            array.resize(*shapes, new_shape=(4,))
+    assert array.shape == (0,)
     assert frazil.create(shape=3, codecs=None, filters=None, compressor="auto").codecs == frazil.zeros(3).codecs
 
 

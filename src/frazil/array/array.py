@@ -16,7 +16,7 @@ from frazil.array.handle import Update, token_of
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, change_to_its_end, check_in_place, followed
-from frazil.array.interface.zarr_array import ZarrArray, fields_of
+from frazil.array.interface.zarr_array import ZarrArray, fields_of, new_lengths
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
@@ -38,7 +38,6 @@ from frazil.errors import (
 )
 from frazil.indexing.single_chunk import SingleChunk, single_chunk
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
@@ -358,8 +357,8 @@ class Array(ZarrArray):
         Shrinking removes chunks outside the new shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old
         values. The document is written after that. Then chunks that others wrote meanwhile are removed.
 
-        Raises ReadOnlyError, MetadataError, ConflictError if another array is there now, StoreError, DataError."""
-        self._resize(lengths_from_user(new_shape if shape is None else (shape, *more) if more else shape, "shape", 0))
+        Raises ReadOnlyError, MetadataError, InvalidInputError for two shapes, ConflictError if another array is there now, StoreError, DataError."""
+        self._resize(new_lengths(shape, more, new_shape))
 
     def _resize(self, lengths: tuple[int, ...], expected: tuple[int, ...] | None = None) -> None:
         """As resize. expected: the present shape, else ConflictError. If it is larger, an append is undone: the document is written first."""

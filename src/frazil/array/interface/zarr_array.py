@@ -17,6 +17,7 @@ from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_line, shown
 from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.members import lengths_from_user
 
 if TYPE_CHECKING:
     from typing import Self
@@ -224,6 +225,15 @@ class ZarrArray(Handle):
     def set_block_selection(self, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.blocks[selection] = value."""
         _set(self, self.blocks, selection, value, fields)
+
+
+def new_lengths(shape: object, more: tuple[int, ...], new_shape: object) -> tuple[int, ...]:
+    """The lengths that Array.resize gets: as one sequence, as separate lengths, or as new_shape. Raises InvalidInputError for two shapes, MetadataError."""
+    if new_shape is None:
+        return lengths_from_user((shape, *more) if more else shape, "shape", low=0)
+    if shape is not None or more:
+        raise InvalidInputError("the new shape is given twice, also as new_shape=")
+    return lengths_from_user(new_shape, "new_shape", low=0)
 
 
 def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, object] | None:
