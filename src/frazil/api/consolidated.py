@@ -113,7 +113,7 @@ def _opened(
             registry=registry,
             runtime=runtime,
         )
-    node = location[path] if path.strip("/") else location
+    node = location[path]
     if not isinstance(node, Group):
         raise NodeKindError("an array is there, not a group", path=node.path, hint="name the group that it is in")
     return node

@@ -331,12 +331,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None, overwrite: bool = False) -> Group:
-        """The group at a path; created if the path is free, or overwrite is True. Raises AlreadyExistsError for an array."""
+        """The group at a path, itself for "/"; created if the path is free, or overwrite is True. Raises AlreadyExistsError for an array."""
         path = path_of(path, name)
         check_flag(overwrite, "overwrite")
         if overwrite:
             return self.create_group(path, overwrite=True)
-        node = self._required(self._at(path), lambda: self.create_group(path))
+        node = self if _is_root(path) else self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
             raise NodeKindError("an array is there, not a group", path=node.path)
         return node

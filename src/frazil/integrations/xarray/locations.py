@@ -48,7 +48,7 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     if isinstance(target, Session):
         node = target.open(joined(path)) if joined(path) else target.root
     elif isinstance(target, Group):
-        node = target[joined(path)] if joined(path) else target
+        node = target[joined(path)]
     else:
         node = _opened(expanded(target), joined(path))
     if not isinstance(node, Group):

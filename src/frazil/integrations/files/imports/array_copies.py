@@ -103,9 +103,9 @@ def _run(copy: ArrayCopy, task: RechunkTask, report: Report, spool: Callable[[st
 
 def make_groups(root: Group, path: str, groups: dict[str, dict[str, Json]]) -> None:
     """Creates the groups of a file, with their attributes, below the group at a path. Raises AlreadyExistsError if an array has the path of one."""
-    target = root.require_group(path) if path.strip("/") else root
+    target = root.require_group(path)
     for name, attributes in groups.items():
-        group = target.require_group(name) if name else target
+        group = target.require_group(name)
         if attributes:
             group.attrs.update(attributes)
 

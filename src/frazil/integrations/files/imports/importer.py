@@ -228,7 +228,7 @@ def _refer(
             "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
         )
     make_groups(destination.root, path, dict(scanned.groups))
-    target = destination.root[path.strip("/")] if path.strip("/") else destination.root
+    target = destination.root[path]
     # all arrays before any chunk, because their paths may exist already
     assert isinstance(target, Group), "make_groups made it"
     created = target.create_arrays({array.path: array.arguments() for array in scanned.arrays})
