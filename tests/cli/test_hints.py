@@ -71,5 +71,9 @@ def test_a_selection_in_two_arguments(
     for command in (["get", "sea.zarr", "0", ":2"], ["set", "sea.zarr", "0", ":2", "7"]):
         assert main(command) == 1
         assert 'a selection is one argument: "0, :2"' in capsys.readouterr().err
-    assert main(["get", "sea.zarr", "temp", ":2"]) == 1
-    assert "one argument" not in capsys.readouterr().err
+    assert main(["get", "sea.zarr", "...", "0"]) == 1
+    assert 'a selection is one argument: "..., 0"' in capsys.readouterr().err
+    frazil.create_array("years.zarr", path="2023", shape=(4,), dtype="u1")
+    for command in (["sea.zarr", "temp", ":2"], ["years.zarr", "2024", ":2"], ["none.zarr", "2024", ":2"]):
+        assert main(["get", *command]) == 1
+        assert "there is no such folder" in capsys.readouterr().err

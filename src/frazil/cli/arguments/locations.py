@@ -284,12 +284,12 @@ def as_array(node: Array | Group) -> Array:
 
 
 def _at_path(path: str | None, selection: str | None, open_at: Callable[[str], Array | Group]) -> Array | Group:
-    """The node at a path that a selection may follow. Raises NotFoundError."""
+    """The node at a path that a selection may follow. Raises NotFoundError, InvalidInputError."""
     try:
         return open_at(path or "")
-    except NotFoundError as error:
-        with suppress(SelectionError):
-            if path is not None and parse_selection(path):
+    except (NotFoundError, InvalidInputError) as error:
+        with suppress(NotFoundError, InvalidInputError):
+            if path and parse_selection(path) and not isinstance(open_at(""), Group):
                 error.hint = f'a selection is one argument: "{path}, {selection}"'
         raise
 
