@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,24 @@ def test_wrong_data_replaces_nothing(tmp_path: Path, wrong: dict[str, object]) -
     with pytest.raises(InvalidInputError):
         frazil.create_array(tmp_path / "new", **wrong)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("path", ["", "/"])
+def test_a_group_is_not_replaced_through_itself(path: str) -> None:
+    root = frazil.group()
+    root.create_group("below").create_array("leaf", data=[1])
+    for group in (root, root["below"]):
+        assert isinstance(group, frazil.Group)
+        for change in (
+            group.__delitem__,
+            partial(group.__setitem__, value=[1]),
+            partial(group.create_group, overwrite=True),
+            partial(group.require_group, overwrite=True),
+            partial(group.move, to="moved"),
+        ):
+            with pytest.raises(InvalidInputError, match="the group itself"):
+                change(path)
+    assert [path for path, _ in root.members(None)] == ["below", "below/leaf"]
 
 
 def hierarchy_with_unreadable_nodes() -> MemoryStore:
