@@ -175,7 +175,12 @@ def test_arguments_by_the_names_of_zarr_python() -> None:
         with pytest.raises(InvalidInputError, match="given twice"):
             array.resize(*shapes, new_shape=(4,))
     assert array.shape == (0,)
-    assert frazil.create(shape=3, codecs=None, filters=None, compressor="auto").codecs == frazil.zeros(3).codecs
+    default = frazil.zeros(3)
+    assert frazil.create(shape=3, codecs=None, filters=None, compressor="auto").codecs == default.codecs
+    assert frazil.open_array({}, mode="w", shape=3, codecs=None).codecs == default.codecs
+    assert frazil.open_like(default, "a", store={}, codecs=None).codecs == default.codecs
+    for name in ("zeros", "ones", "empty"):
+        assert getattr(group, name)(name=name, shape=3, codecs=None).codecs == default.codecs
 
 
 def test_all_errors_and_warnings_of_zarr_python_have_names() -> None:

@@ -298,6 +298,4 @@ def _create_by_mode(store: Location | None, arguments: Mapping[str, object]) -> 
         )
     if mode == "w":
         supplied["overwrite"] = True
-    if supplied.get("codecs", "") is None:  # the default of zarr-python
-        del supplied["codecs"]
     return create_array(_location_or_memory(store), **supplied)  # type: ignore[arg-type] # which checks them

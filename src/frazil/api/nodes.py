@@ -86,8 +86,8 @@ def create_array(
     dtype       anything that NumPy accepts as a dtype, or the name of a registered data type ("r24"); little-endian unless codecs set another byte order
     chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
-    codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; [] stores raw
-                bytes
+    codecs      "auto" or None (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; []
+                stores raw bytes
     fill_value  of elements that were never written: by default zero, NaT for times; None: the same, and in Zarr v2 null, which leaves it to the reader
     storage_transformers  of the registry, array side first
     overwrite   whether an existing node is removed: after the first box of `data` was read; in a session, after the new array is complete

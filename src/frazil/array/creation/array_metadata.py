@@ -93,6 +93,7 @@ def array_metadata(
         dtype, chunks, chunk_key_encoding, zarr = zarr_arguments.renamed(old, zarr_format)  # type: ignore[assignment]
     shards, index_location = _shards(shards, index_location)
     extents = lengths_from_user(shape, "shape", low=0)
+    codecs = "auto" if codecs is None else codecs  # None is the default of zarr-python
     data_type, serializer, codecs, zarr = _data_type(registry, dtype, codecs, zarr, zarr_format)
     inner, outer, varied = _chunk_shapes(chunks, shards, extents, data_type.itemsize, draft=draft)
     default = (default_codecs if zarr_format == 3 else draft_codecs)(data_type.element)
