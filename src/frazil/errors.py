@@ -263,6 +263,14 @@ class RedirectWarning(UserWarning):
     """A web server redirects to another one, which is read. With ObjectStore(url, redirects=[]) that is an error."""
 
 
+class ZarrDeprecationWarning(DeprecationWarning):
+    """Never issued: for filters of warnings in scripts of zarr-python, which must not apply to the warnings above."""
+
+
+class ZarrRuntimeWarning(RuntimeWarning):
+    """Never issued, as ZarrDeprecationWarning."""
+
+
 # Names of zarr.errors, for scripts that were written for zarr-python: each is the class that is raised here in the same place.
 BaseZarrError = FrazilError
 NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError = ChunkNotFoundError = NotFoundError
@@ -270,6 +278,5 @@ ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyEx
 NodeTypeValidationError = NodeKindError
 MetadataValidationError = MetadataError
 UnknownCodecError = DataTypeValidationError = PickleCodecDisabledError = UnknownExtensionError
-UnstableSpecificationWarning = ZarrUserWarning = FallbackWarning
-ZarrDeprecationWarning = ZarrFutureWarning = ZarrRuntimeWarning = FallbackWarning  # for filters of warnings
+UnstableSpecificationWarning = ZarrFutureWarning = ZarrUserWarning = FallbackWarning
 BoundsCheckError = ArrayIndexError = NegativeStepError = VindexInvalidSelectionError = SelectionError

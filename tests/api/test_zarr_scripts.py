@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,15 @@ def test_all_errors_and_warnings_of_zarr_python_have_names() -> None:
     theirs = pytest.importorskip("zarr.errors")
     for name in theirs.__all__:
         assert issubclass(getattr(errors, name), Warning if name.endswith("Warning") else errors.FrazilError)
+
+
+@pytest.mark.parametrize("name", ["ZarrDeprecationWarning", "ZarrRuntimeWarning"])
+def test_a_filter_of_other_warnings_hides_no_fallback(name: str) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", getattr(errors, name))
+        warnings.warn("a fallback", errors.FallbackWarning, stacklevel=1)
+    assert len(seen) == 1
 
 
 def test_hierarchies_trees_and_likenesses(tmp_path: Path) -> None:
