@@ -13,6 +13,7 @@ from tests.servers.scripted import Request, Scripted, answer, scripted
 import frazil
 from frazil.errors import StoreError
 from frazil.stores.memory import MemoryStore
+from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.values import NO_SPANS
 
@@ -133,3 +134,11 @@ def test_an_answer_about_another_key_is_no_proof() -> None:
         np.testing.assert_array_equal(store.sizes(["a"]), [-1])
         with pytest.raises(StoreError):
             store.sizes(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "text", ["no such bucket.", "no such bucket:\nmore", "no such bucket.<?xml version", "no such bucket"]
+)
+def test_a_reason_ends_without_a_period(text: str) -> None:
+    """Messages add a period and the hint."""
+    assert first_line(text) == "no such bucket"
