@@ -472,8 +472,8 @@ class Repository(Inspected, Merging):
         decode       and digests: as in `verify`; also repairs problems that they find
         older        replaces lost chunks by those of the newest older snapshot that has them
         accept_loss  gives up lost data: chunks read as the fill value, attributes become empty, damaged nodes are removed. Else reading them stays an error
-        tips         moves branches whose tip cannot be read, or not be repaired without loss, back to the last complete snapshot; a readable one stays as
-                     NAME-damaged
+        tips         moves a branch back to its last complete snapshot if its tip cannot be read, or has losses (unless accept_loss), or would get older data
+                     beside its own (unless older or accept_loss); a readable tip stays as NAME-damaged
         history      ends histories before damaged or missing snapshots, so that garbage can be collected again
         dry_run      writes nothing, and reports the planned changes;  progress: as in `verify`
         A repair may be interrupted at any time and repeated. Raises as `verify`, and FormatError for a tip of another version of the format, ConflictError,

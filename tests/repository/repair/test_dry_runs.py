@@ -142,3 +142,21 @@ def test_the_repaired_state_of_a_tag_does_not_go_back(tmp_path: Path) -> None:
     (created_at,) = [done.created[name] for name in done.created if name.startswith("v1")]
     assert repo.lookup("v1-repaired") == created_at
     assert "v1-repaired" not in done.moved
+
+
+def test_tips_go_back_to_a_commit_whose_chunks_can_be_decoded(tmp_path: Path) -> None:
+    """Commits after the one that wrote a damaged chunk refer to it, too."""
+    repo = created(tmp_path)
+    before = repo.lookup("dev")
+    with repo.transaction("dev", message="damaged") as root:
+        root.create_array("n", data=np.random.default_rng(0).random(1000), chunks=1000)
+    key = newest(tmp_path, "chunks")
+    for number in range(3):
+        with repo.transaction("dev", message=str(number)) as root:
+            root.attrs["number"] = number
+    key.write_bytes(bytes(key.stat().st_size))
+    tip = repo.lookup("dev")
+    done = both(tmp_path, decode=True, tips=True)
+    assert done.moved == {"dev": before}
+    assert done.created == {"dev-damaged": tip}
+    assert not frazil.Repository.open(tmp_path).repair(decode=True, tips=True).moved

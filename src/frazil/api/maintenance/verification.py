@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def verify(
     found, tips, _ = check(fresh, report, depth)
     if not checks.decode:
         return found
-    run = _Decoding(fresh, found.problems, depth.virtual_files or VirtualFiles(options.virtual, report), report)
+    run = _Decoding(fresh, found.problems, depth.virtual_files or VirtualFiles(options.virtual, report), report, {})
     for ref, snapshot in tips:
         run.decode_tip(ref, snapshot, open_session)
     return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
@@ -81,16 +81,22 @@ def decoder(
     options: Options,
     report: Callable[[str, int], object],
 ) -> Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]:
-    """Adds to the problems of tips, each "branch NAME" or "tag NAME" with its snapshot, their chunks that cannot be decoded, as `verify` does."""
+    """Adds to the problems of snapshots, each with the "branch NAME" or "tag NAME" that leads to it, their chunks that cannot be decoded, as `verify` does. An
+    array is decoded once, however many calls there are, unless its chunks may be intact."""
     virtual = VirtualFiles(options.virtual, report)
+    results: Results = {}
 
     def decode(tips: Sequence[tuple[str, ObjectId]], problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        run = _Decoding(files, problems, virtual, report)
+        run = _Decoding(files, problems, virtual, report, results)
         for ref, snapshot in tips:
             run.decode_tip(ref, snapshot, open_session)
         return tuple(run.found.problems)
 
     return decode
+
+
+Identity: TypeAlias = "tuple[object, ...]"  # of an array: the same id, path, manifests and grid, so the same values
+Results: TypeAlias = "dict[Identity, list[Problem]]"  # the chunks that cannot be decoded, by array
 
 
 class _Decoded(Record):
@@ -106,7 +112,7 @@ class _Decoded(Record):
 class _Decoding:
     """Decodes the arrays of tips, each array once, even if several tips have it."""
 
-    __slots__ = ("_bad", "_decoded_arrays", "_files", "_report", "_virtual", "decoded", "found")
+    __slots__ = ("_bad", "_decoded_arrays", "_files", "_report", "_results", "_virtual", "decoded", "found")
 
     def __init__(
         self,
@@ -114,10 +120,11 @@ class _Decoding:
         problems: tuple[Problem, ...],
         virtual: VirtualFiles,
         report: Callable[[str, int], object],
+        results: Results,
     ) -> None:
-        self._files, self._virtual, self._report = files, virtual, report
+        self._files, self._virtual, self._report, self._results = files, virtual, report, results
         self.found, self.decoded = Findings(problems), 0
-        self._decoded_arrays: set[tuple[object, ...]] = set()
+        self._decoded_arrays: set[Identity] = set()
         self._bad: dict[
             tuple[str, str], list[Columns]
         ] = {}  # by path and key of the manifest: chunks with a known problem
@@ -139,7 +146,6 @@ class _Decoding:
             node = own.nodes.get(path)
             if not isinstance(node, NodeSnapshot) or node.array is None:
                 continue
-            # the same id, manifests and metadata: the same values
             identity = (
                 node.id,
                 path,
@@ -148,7 +154,23 @@ class _Decoding:
             )
             if identity not in self._decoded_arrays:
                 self._decoded_arrays.add(identity)
-                self._decode_array(session, node, Subject(ref, encode_id(snapshot), path), trusted=trusted)
+                self._add_problems(identity, session, node, Subject(ref, encode_id(snapshot), path), trusted=trusted)
+
+    def _add_problems(
+        self, identity: Identity, session: Session, node: NodeSnapshot, subject: Subject, *, trusted: bool
+    ) -> None:
+        """Decodes an array, or takes the result of an earlier call."""
+        if identity in self._results:
+            ref, snapshot, path = subject
+            self.found.problems += [
+                problem._replace(ref=ref, snapshot=snapshot, path=path) for problem in self._results[identity]
+            ]
+            return
+        before = len(self.found.problems)
+        self._decode_array(session, node, subject, trusted=trusted)
+        new = self.found.problems[before:]
+        if all(problem.kind == "decode" and problem.chunks is not None for problem in new):
+            self._results[identity] = new
 
     def _decode_array(self, session: Session, node: NodeSnapshot, subject: Subject, *, trusted: bool) -> None:
         assert node.array is not None

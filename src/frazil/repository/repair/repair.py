@@ -289,7 +289,11 @@ class _Run:
         """The last complete snapshot of a branch before its tip. whole: the snapshot of the tip can be read"""
         ids = former_ids(self._files, tip.branch, tip.snapshot if whole else None)
         older = (file for file in ids if file != tip.snapshot)
-        return last_complete(self._files, older, self._chunk_files, self._progress)
+        while (file := last_complete(self._files, older, self._chunk_files, self._progress)) is not None:
+            found = () if self._decode is None else self._decode([("", file)], ())
+            if not any(problem.kind == "decode" and problem.chunks is not None for problem in found):
+                break  # chunks that cannot be decoded here may be intact
+        return file
 
     def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
         former = FormerSnapshots(self._files, former_ids(self._files, branch, file), self._chunk_files)

@@ -15,7 +15,10 @@ _OPTIONS = (
     ("digests", "also find chunk files with other bytes than were written, where the repository has digests"),
     ("older", "chunks that are lost become what they were in the newest older snapshot that has them"),
     ("accept-loss", "give up what is lost: chunks read as fill value, attributes are empty, damaged nodes are removed"),
-    ("tips", "branches that cannot be repaired without loss go back to their last complete snapshot"),
+    (
+        "tips",
+        "branches that cannot be repaired without loss or a mix with older data go back to their last complete snapshot",
+    ),
     ("history", "end histories before snapshots that are damaged or missing"),
     ("dry-run", "print what would be done, and write nothing"),
 )
