@@ -160,3 +160,23 @@ def test_tips_go_back_to_a_commit_whose_chunks_can_be_decoded(tmp_path: Path) ->
     assert done.moved == {"dev": before}
     assert done.created == {"dev-damaged": tip}
     assert not frazil.Repository.open(tmp_path).repair(decode=True, tips=True).moved
+
+
+@pytest.mark.parametrize("consents", [{"older": True}, {"older": True, "accept_loss": True}], ids=str)
+def test_chunks_that_the_snapshot_before_has_lost_become_older_ones_at_once(
+    tmp_path: Path, consents: dict[str, bool]
+) -> None:
+    """The manifest of the tip is lost, and of the commit before a chunk file."""
+    repo = frazil.Repository.create(tmp_path, chunk_packing="off", durable=False)
+    with repo.transaction(message="0") as root:
+        root.create_array("a", data=values(0), chunks=(1, 256))
+    with repo.transaction(message="1") as root:
+        root["a"][:1] = values(1)[:1]
+    key = newest(tmp_path, "chunks")
+    with repo.transaction(message="2") as root:
+        root["a"][:] = values(2)
+    lose_manifest(tmp_path)
+    key.unlink()
+    done = both(tmp_path, **consents)
+    assert not done.lost
+    assert np.array_equal(frazil.Repository.open(tmp_path).readonly_session().root["a"][:], values(0))

@@ -252,13 +252,9 @@ class _Building:
                 self._add(reference.rows, reference.chunks, fresh & reference.good)
                 if (fresh & reference.good).any():
                     self._restored.append((snapshot, reference.chunks[fresh & reference.good]))
-                bad = fresh & ~reference.good
-                if bad.any():
-                    self._lost.append(("their bytes are missing", reference.chunks[bad]))
-                    self._lost_unlisted |= not reference.sound[bad].all()
-                    if not self._consents.accept_loss:
-                        self._add(reference.rows, reference.chunks, bad)
-                    self._add_covered(reference.chunks[bad])
+                bad = np.flatnonzero(fresh & ~reference.good)
+                if len(bad):  # snapshots before this one may have them
+                    self._take_bad(reference, bad)
             if complete:
                 break
         self._record_lost(piece, complete=complete)
