@@ -111,20 +111,20 @@ def is_repaired(files: RepositoryFormat, start: str, damaged: ObjectId) -> bool:
 def repairs_tag(files: RepositoryFormat, tip: Tip) -> bool:
     """Whether a branch is at the repaired snapshot of a tag: what is lost there is lost in the tag, too, and the branch has nothing else."""
     for tag in files.tags():
-        with suppress(*UNREADABLE):
-            damaged = files.tag(tag)
-            if damaged and tip.branch in named_alike(files, branch_name(tag, "repaired")):
-                return _repairs(files, tip.snapshot, damaged)
+        if _is_named(tip.branch, branch_name(tag, "repaired")):
+            with suppress(*UNREADABLE):
+                damaged = files.tag(tag)
+                return damaged is not None and _repairs(files, tip.snapshot, damaged)
     return False
 
 
 def named_alike(files: RepositoryFormat, start: str) -> list[str]:
     """The branches whose names make_branch may have made: `start`, or `start` with a number."""
-    return [name for name in files.branches() if name == start or _has_number(name, start)]
+    return [name for name in files.branches() if _is_named(name, start)]
 
 
-def _has_number(name: str, start: str) -> bool:
-    return name.startswith(f"{start}-") and name[len(start) + 1 :].isdecimal()
+def _is_named(name: str, start: str) -> bool:
+    return name == start or (name.startswith(f"{start}-") and name[len(start) + 1 :].isdecimal())
 
 
 def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bool:
