@@ -145,6 +145,20 @@ def test_a_difference_across_what_has_expired(create: Create, collected: bool) -
         assert one.diff("main", "v1").removed == ("/g0", "/g1", "/g2")
 
 
+def test_a_difference_across_a_lost_snapshot_is_refused() -> None:
+    """By path, a renamed node would be another one. Only an expiry makes that necessary."""
+    repo = frazil.Repository.create(store := MemoryStore())
+    fill(repo)
+    repo.create_branch("dev", "main")
+    common = repo.lookup("main")
+    for branch in ("main", "dev"):
+        with repo.transaction(branch, message=branch) as root:
+            root.create_group(branch)
+    store.erase(f"snapshots/{common}")
+    with pytest.raises(NotFoundError, match="no such file"):
+        frazil.Repository.open(store).diff("dev", "main")
+
+
 def test_bad_arguments() -> None:
     repo = frazil.Repository.create(MemoryStore())
     for arguments in ({"keep_last": 0}, {"keep_last": True}, {"keep_tagged": 1}, {"older_than": "yesterday"}):

@@ -11,7 +11,7 @@ from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.history import ancestry, common_ancestor, snapshot_file
 from frazil.repository.alpha.snapshot_flags import has_freedoms, next_node
 from frazil.repository.format import NodeMatching
-from frazil.repository.maintenance.expired import require_history
+from frazil.repository.maintenance.expired import expired_ids, require_history
 
 
 def match_snapshots(files: Files, old: ObjectId, new: ObjectId, *, may_be_apart: bool = False) -> NodeMatching:
@@ -20,7 +20,7 @@ def match_snapshots(files: Files, old: ObjectId, new: ObjectId, *, may_be_apart:
     try:
         shared = _shared_ids(files, old, new)
     except NotFoundError:
-        if not may_be_apart:
+        if not may_be_apart or (files.store.capabilities.listable and not len(expired_ids(files))):  # it is lost
             raise
         shared = None
     return match_nodes(*nodes, shared)
