@@ -303,6 +303,15 @@ def test_a_store_that_names_itself_is_taken(tmp_path: Path) -> None:
     Shared("call", None, process_id=0).check(OwnStore(tmp_path))
 
 
+def test_stores_that_name_each_other_are_taken(tmp_path: Path) -> None:
+    class PairStore(LocalStore):
+        store: PairStore
+
+    one, other = PairStore(tmp_path), PairStore(tmp_path)
+    one.store, other.store = other, one
+    Shared("call", None, process_id=0).check(one)
+
+
 # --- into repositories -----------------------------------------------------------------------------------------------------------------
 
 

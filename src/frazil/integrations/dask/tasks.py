@@ -7,7 +7,7 @@ from _thread import allocate_lock, get_ident
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, Final
 
 import numpy as np
@@ -46,15 +46,16 @@ class Shared:
 
     def check(self, store: Store) -> None:
         """Raises InvalidInputError in another process than the caller's for a store in memory, because writes to it would be lost."""
-        inner: object = store
-        while inner is not None and os.getpid() != self.process_id:
+        chain: list[object] = [store] if os.getpid() != self.process_id else []
+        for inner in chain:  # it grows: each store, then what it wraps
             if not _IN_MEMORY.isdisjoint([kind.__name__ for kind in type(inner).__mro__]):
                 raise InvalidInputError(
                     "workers in other processes cannot write to a store in memory",
                     hint='use a folder or an object store, or scheduler="threads"',
                 )
             within = (getattr(inner, name, None) for name in _WRAPPED)
-            inner = next((found for found in within if found is not None and found is not inner), None)
+            new = (found for found in within if found is not None and all(found is not one for one in chain))
+            chain += islice(new, 1)
 
 
 class BlockTarget:
