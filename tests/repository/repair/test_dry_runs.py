@@ -13,6 +13,7 @@ from tests.repository.repair.test_damaged_by_hand import newest
 
 import frazil
 from frazil.errors import FormatError
+from frazil.formats.alpha.snapshots import decode_snapshot, encode_and_index
 from frazil.repository.repair.report import Repair
 
 ALL = {"older": True, "accept_loss": True, "tips": True, "history": True}
@@ -180,3 +181,15 @@ def test_chunks_that_the_snapshot_before_has_lost_become_older_ones_at_once(
     done = both(tmp_path, **consents)
     assert not done.lost
     assert np.array_equal(frazil.Repository.open(tmp_path).readonly_session().root["a"][:], values(0))
+
+
+def test_a_dry_run_ends_a_history_before_a_tip_whose_list_of_ancestors_is_wrong(tmp_path: Path) -> None:
+    """The repair commits behind that tip, which then is an older snapshot; what it has lost ends the history."""
+    repo = created(tmp_path)
+    tip = repo.lookup("dev")
+    path = tmp_path / "snapshots" / tip
+    found = decode_snapshot(path.read_bytes(), tip)
+    path.write_bytes(encode_and_index(found._replace(history=found.history[:3], total_parents=3), tip)[0])
+    lose_manifest(tmp_path)
+    done = both(tmp_path, history=True)
+    assert f"it ends before {tip}" in str(done)

@@ -259,8 +259,7 @@ class _Run:
             if self._dry_run:
                 list_records(self._files)  # which refuses the commit, if it refuses
                 self.commits[name], self._repairs[tip.snapshot] = "", b""
-                if tip.snapshot not in self._mended:
-                    self._followed[name] = tip.snapshot
+                self._followed[name] = tip.snapshot
             else:
                 encoded = self._encoded(ref, plan)
                 if encoded is None:
