@@ -190,6 +190,8 @@ def test_a_dry_run_ends_a_history_before_a_tip_whose_list_of_ancestors_is_wrong(
     path = tmp_path / "snapshots" / tip
     found = decode_snapshot(path.read_bytes(), tip)
     path.write_bytes(encode_and_index(found._replace(history=found.history[:3], total_parents=3), tip)[0])
+    repo.create_tag("v1", "dev")
     lose_manifest(tmp_path)
     done = both(tmp_path, history=True)
-    assert f"it ends before {tip}" in str(done)
+    assert f"branch dev: it ends before {tip}" in str(done)
+    assert "tag v1: it ends with" in str(done)

@@ -81,7 +81,8 @@ class HistoryEnds:
                 at = ancestor.snapshot
         for candidate in (tip, at):
             with suppress(*UNREADABLE):
-                if candidate not in self._mended and self._files.history_fault(candidate) is not None:
+                is_mended = history.follows and candidate in self._mended  # but not for a tag there
+                if not is_mended and self._files.history_fault(candidate) is not None:
                     self.last.setdefault(candidate, history.ref)
 
     def _find_damaged(self, history: History) -> None:
