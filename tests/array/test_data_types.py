@@ -114,6 +114,12 @@ def test_values_in_any_layout_of_memory() -> None:
     with pytest.raises(InvalidInputError, match="out of the range"):
         times[1:] = np.array([0, 2**62], "M8[s]")
     assert times[1] == np.datetime64("1999-01-01"), "nothing was written"
+    fine = frazil.create_array(MemoryStore(), shape=(2,), dtype="M8[ns]")
+    for year in ("3000-01-01", ["3000-01-01", "NaT"], date(3000, 1, 1), np.array([date(3000, 1, 1), None])):
+        with pytest.raises(InvalidInputError, match="out of the range"):
+            fine[...] = year
+    fine[...] = [date(2000, 1, 1), None]
+    assert np.array_equal(fine[...], np.array(["2000-01-01", "NaT"], "M8[ns]"), equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +139,6 @@ def test_what_numpy_refuses_is_refused(dtype: str, value: object) -> None:
         with pytest.raises(InvalidInputError, match="cannot be turned into"):
             array[selection] = value
     assert array.nchunks_initialized == 0
-    fine = frazil.create_array(MemoryStore(), shape=(2,), dtype="M8[ns]")
-    for year in ("3000-01-01", ["3000-01-01", "NaT"], date(3000, 1, 1), np.array([date(3000, 1, 1), None])):
-        with pytest.raises(InvalidInputError, match="out of the range"):
-            fine[...] = year
-    fine[...] = [date(2000, 1, 1), None]
-    assert np.array_equal(fine[...], np.array(["2000-01-01", "NaT"], "M8[ns]"), equal_nan=True)
 
 
 def test_chunks_of_fill_values_are_not_stored() -> None:
