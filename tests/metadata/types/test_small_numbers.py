@@ -71,6 +71,14 @@ def test_negative_integers_have_the_bits_of_the_package(name: str, codec: str) -
     assert a.nchunks_initialized == 0
 
 
+@pytest.mark.parametrize(("name", "last_bit"), [("int4", 2), ("int4", 1), ("int2", 0), ("int8", 3)])
+def test_packbits_extends_the_sign_to_the_bits_of_the_type(name: str, last_bit: int) -> None:
+    packed = {"name": "packbits", "configuration": {"last_bit": last_bit}}
+    a = frazil.create_array(MemoryStore(), shape=2, dtype=name, codecs=[packed])
+    a[...] = values = np.array([-1, 0]).astype(a.dtype)
+    assert a[...].tobytes() == values.tobytes()
+
+
 @given(st.floats(-240, 240), st.sampled_from(["bfloat16", "float8_e4m3", "float8_e5m2"]))
 def test_numbers_are_rounded(value: float, name: str) -> None:
     data_type = CORE_EXTENSIONS.data_type(Extension(name))

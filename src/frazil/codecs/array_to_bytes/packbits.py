@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Bytes = Octets
 
 PADDINGS = ("none", "first_byte", "last_byte")
-_SIGNED = frozenset({"int8", "int16", "int32", "int64"})  # not int2 and int4, whose upper bits are zero
+_SIGNED = frozenset({"int2", "int4", "int8", "int16", "int32", "int64"})
 _BLOCK = 2**16  # numbers that are expanded to single bits at once, a multiple of 8
 
 
@@ -92,7 +92,7 @@ class PackBits(ArrayToBytes):
             bits = np.zeros((most, 8 * number.itemsize), np.uint8)
             bits[:, first:end] = np.unpackbits(part, count=most * width, bitorder="little").reshape(most, width)
             if signed:
-                bits[:, end:] = bits[:, end - 1 : end]
+                bits[:, end : bits_of(number)] = bits[:, end - 1 : end]
             expanded[at : at + most] = np.packbits(bits, axis=1, bitorder="little")
         return expanded
 
