@@ -286,6 +286,20 @@ def test_an_append_that_is_undone_leaves_no_shards(shard_writes: str, tmp_path: 
     assert sorted(path.name for path in (tmp_path / "a/c").iterdir()) == ["0", "1", "3"]
 
 
+def test_a_shard_at_the_edge_is_cut_in_place(tmp_path: Path) -> None:
+    options = {"shards": (4,), "codecs": ["bytes"], "shard_writes": "in_place"}
+    array = frazil.create_array(tmp_path / "a", shape=(8,), dtype="i4", chunks=(2,), **options)
+    array[...] = np.arange(1, 9)
+    edge = tmp_path / "a/c/1"
+    before = edge.stat()
+    array.resize(5)
+    (tmp_path / "a/c/2/in the way").mkdir(parents=True)
+    with pytest.raises(StoreError):
+        array.append([7] * 9)
+    assert array[...].tolist() == [1, 2, 3, 4, 5]
+    assert (edge.stat().st_ino, edge.stat().st_size) == (before.st_ino, before.st_size)
+
+
 WAIT = """
 import signal, sys
 import frazil

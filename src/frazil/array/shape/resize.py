@@ -43,7 +43,7 @@ class Cut(Record):
             storage.erase(part, [None] * len(part))
         inside = ~outside
         for start, end in zip(first[inside].tolist(), self._ends(coords[inside], first[inside]).tolist(), strict=True):
-            self._fill(start, end, self.access.document.confirm, again=False)
+            self._fill(self.access, start, end, self.access.document.confirm, again=False)
 
     def clear_again(self) -> None:
         """Clears elements that other processes published after `clear`, as they had read the old document. To be called when the document has the lengths
@@ -54,10 +54,13 @@ class Cut(Record):
         this could lose appended elements, so nothing is done there."""
         if not _is_shared(self.access.storage):
             return
+        # in place, a shard that is outside would keep inner chunks of fill values
+        rewriting = self.access._replace(options=self.access.options._replace(shard_writes="rewrite"))
         try:
-            coords, first, _ = self._stored()
-            for start, end in zip(first.tolist(), self._ends(coords, first).tolist(), strict=True):
-                self._fill(start, end, self._check_shape, again=True)
+            coords, first, outside = self._stored()
+            ends = self._ends(coords, first)
+            for start, end, removed in zip(first.tolist(), ends.tolist(), outside.tolist(), strict=True):
+                self._fill(rewriting if removed else self.access, start, end, self._check_shape, again=True)
         except ConflictError:  # others changed the shape, or put another array here: the stored chunks are theirs
             return
 
@@ -83,16 +86,16 @@ class Cut(Record):
         room: Columns = np.minimum(self.grid.corners(coords + 1) - first, np.array(self.old, np.int64) - first)
         return first + room
 
-    def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:
+    def _fill(
+        self, access: Access, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool
+    ) -> None:
         """Sets the elements outside `new` in one chunk to the fill value. confirm: as in write."""
-        # in place, a shard that is outside would keep inner chunks of fill values
-        rewriting = self.access._replace(options=self.access.options._replace(shard_writes="rewrite"))
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
             values = selection.source_view(self.fill)
-            for access, plan in self.plans(selection, rewriting if again else self.access):
-                write(access, plan, values, confirm, confirmed=not again, in_part=again)
+            for shaped, plan in self.plans(selection, access):
+                write(shaped, plan, values, confirm, confirmed=not again, in_part=again)
 
     def _boxes(self, inside: list[tuple[int, int]]) -> Iterator[tuple[slice, ...]]:
         """The part of a chunk outside `new`, as boxes that do not overlap: one for each dimension that was cut. inside: start and end of each dimension."""
