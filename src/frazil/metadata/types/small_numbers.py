@@ -54,8 +54,8 @@ def _dtype_of(name: str, path: str) -> Dtype:
 
 
 class SmallIntegerType(IntegerType):
-    """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore. In ml_dtypes they are zero, so here, too: elements are compared by their
-    bytes."""
+    """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore. In ml_dtypes they are zero, so in the fill value, too: elements are
+    compared by their bytes. Elements that other programs stored may have other upper bits, which are kept."""
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
         bits = int(self.name[-1])
