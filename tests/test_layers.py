@@ -46,7 +46,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.indexing.selection",
     ),
     "for repositories; arrays in plain stores do not need it": (
-        "frazil.api.references",
+        "frazil.api.ref_locations",
         "frazil.api.repository",
         "frazil.api.repository_arguments",
         "frazil.api.session",

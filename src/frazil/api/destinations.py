@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from frazil.api.references import split_reference
+from frazil.api.ref_locations import split_ref
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import (
     check_no_repository,
@@ -63,11 +63,11 @@ def check_output(file: str) -> None:
 
 
 def _refuse_reference(location: object) -> None:
-    named = split_reference(location)
+    named = split_ref(location)
     if named is not None:
         raise InvalidInputError(
-            f"{named.reference!r} names a state of the repository {named.repository}, which can only be read",
-            path=os.fspath(location),  # type: ignore[call-overload] # which split_reference took
+            f"{named.ref!r} names a state of the repository {named.repository}, which can only be read",
+            path=os.fspath(location),  # type: ignore[call-overload] # which split_ref took
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )
 

@@ -24,7 +24,7 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
-    from frazil.api import references, repository, repository_arguments
+    from frazil.api import ref_locations, repository, repository_arguments
     from frazil.array.hierarchy import repository_locations
     from frazil.stores.array_storage import node_store
     from frazil.stores.caches import disk_cache
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
     object_store = LateModule("frazil.stores.objects.object_store")
-    references = LateModule("frazil.api.references")
+    ref_locations = LateModule("frazil.api.ref_locations")
     repository = LateModule("frazil.api.repository")
     repository_arguments = LateModule("frazil.api.repository_arguments")
     node_store = LateModule("frazil.stores.array_storage.node_store")
@@ -60,7 +60,7 @@ def node_location_of(
     added = check_transformers(transformers, "storage_transformers")
     named = None
     if isinstance(location, (str, os.PathLike)) and "@" in str(location):
-        named = references.split_reference(location)
+        named = ref_locations.split_ref(location)
     if named is not None:
         return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
     store, prefix = resolve(
@@ -80,7 +80,7 @@ def node_location_of(
 
 
 def _in_repository(
-    named: references.Named,
+    named: ref_locations.RefLocation,
     read_only: bool,
     registry: Registry,
     runtime: Runtime,
@@ -88,8 +88,8 @@ def _in_repository(
     cache_limit: int | None,
 ) -> NodeLocation:
     """The location in a repository that sea.repo@REF/PATH names, for reading."""
-    text = f"{named.repository}@{named.reference}"
-    if not named.reference:
+    text = f"{named.repository}@{named.ref}"
+    if not named.ref:
         raise InvalidInputError(
             "there is no name after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
         )
@@ -102,7 +102,7 @@ def _in_repository(
     repo = repository.Repository.open(
         named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
     )
-    return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)
+    return repo.readonly_session(snapshot=repo.lookup(named.ref)).node_location(named.path)
 
 
 def _nothing_hint(folder: str) -> str:

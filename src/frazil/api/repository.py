@@ -15,7 +15,7 @@ from frazil.api.lookup import lookup as lookup_name
 from frazil.api.maintenance import cleanup, repair, verification
 from frazil.api.maintenance.inspection import Inspected
 from frazil.api.merging import Merging
-from frazil.api.references import split_reference
+from frazil.api.ref_locations import split_ref
 from frazil.api.repository_arguments import (
     check_compatible,
     is_repository,
@@ -131,10 +131,8 @@ class Repository(Inspected, Merging):
             try:
                 files.require()
             except NotFoundError as error:
-                if (named := split_reference(location)) is not None:
-                    error.hint = (
-                        f"a repository is opened without @{named.reference}; frazil.open reads what it has there"
-                    )
+                if (named := split_ref(location)) is not None:
+                    error.hint = f"a repository is opened without @{named.ref}; frazil.open reads what it has there"
                 raise
         return cls(files, options, registry)
 

@@ -13,7 +13,7 @@ from tests.servers.proxy import FaultProxy
 from tests.servers.web import WebServer
 
 import frazil
-from frazil.api.references import split_reference
+from frazil.api.ref_locations import split_ref
 from frazil.cli.arguments.locations import open_node
 from frazil.cli.main import main
 from frazil.errors import NotFoundError
@@ -71,7 +71,7 @@ def test_a_state_becomes_a_plain_folder(
 def test_existing_folders_precede_references(workdir: Path) -> None:
     Path("sea.repo@dev").mkdir()
     frazil.create_array("sea.repo@dev", data=[1, 2, 3])
-    assert split_reference("sea.repo@dev") is None
+    assert split_ref("sea.repo@dev") is None
     array = open_node("sea.repo@dev")
     assert isinstance(array, frazil.Array)
     assert array.shape == (3,)
@@ -83,7 +83,7 @@ def test_names_with_several_signs(workdir: Path) -> None:
     repo = frazil.Repository.open("me@home.repo")
     repo.create_branch("a@b", "dev")
     assert first("me@home.repo@a@b") == first("sea.repo@dev")
-    assert split_reference("me@home.repo@a@b/level1") == ("me@home.repo", "a@b", "level1")
+    assert split_ref("me@home.repo@a@b/level1") == ("me@home.repo", "a@b", "level1")
     assert first("me@home.repo") == first("sea.repo")
 
 

@@ -10,7 +10,7 @@ from functools import partial
 import frazil
 from frazil.api.node_locations import nothing_at
 from frazil.api.nodes import node_or_location
-from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
+from frazil.api.ref_locations import RefLocation, at_main, cuts, has_nothing, has_repository, split_ref
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.hierarchy.nodes import NodeLocation
@@ -18,11 +18,10 @@ from frazil.base.record import Record
 from frazil.cli.arguments.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
+from frazil.repository.format import MAIN
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
-
-MAIN = "main"
 
 
 class InSession(Record):
@@ -44,9 +43,9 @@ def open_repository(location: str, prefixes: Prefixes | None = None, *, exists: 
             repo.lookup(MAIN)
         return repo
     except NotFoundError as error:
-        named = split_reference(location)
+        named = split_ref(location)
         if named is not None:
-            error.hint = f"here the repository is named without @{named.reference}"
+            error.hint = f"here the repository is named without @{named.ref}"
         elif error.hint:
             error.hint = error.hint.replace("Repository.create makes", f"`frazil repo init {location}` makes")
         raise
@@ -54,14 +53,14 @@ def open_repository(location: str, prefixes: Prefixes | None = None, *, exists: 
 
 def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
     """The repository at LOCATION[@REF], and REF. Raises NotFoundError."""
-    named = split_reference(location)
+    named = split_ref(location)
     if named is None:
         return open_repository(location), None
     if named.path:
         raise InvalidInputError(
-            "the path of a node has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
+            "the path of a node has no meaning here", path=named.path, hint=f"{named.repository}@{named.ref}"
         )
-    return open_repository(named.repository, exists=True), named.reference
+    return open_repository(named.repository, exists=True), named.ref
 
 
 def add_repository(parser: ArgumentParser) -> None:
@@ -85,7 +84,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
 
 def find_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group | NodeLocation:
     """As open_node; the location of a node where there is neither one nor a repository. Raises NotFoundError if the repository has no such node."""
-    named = split_reference(location)
+    named = split_ref(location)
     if named is None:
         found = node_or_location(location, path)
         if not isinstance(found, NodeLocation) or (named := at_main(location)) is None:
@@ -93,21 +92,21 @@ def find_node(location: str, path: str = "", prefixes: list[str] | None = None) 
     return _in_repository(named, path, prefixes)
 
 
-def _refuse_unnamed(named: Named) -> None:
-    if not named.reference:
+def _refuse_unnamed(named: RefLocation) -> None:
+    if not named.ref:
         raise InvalidInputError(
             "there is no name after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
         )
 
 
-def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+def open_session(named: RefLocation, prefixes: list[str] | None = None) -> frazil.Session:
     """The session that reads what a LOCATION names. Raises NotFoundError."""
     _refuse_unnamed(named)
     repo = open_repository(named.repository, prefixes, exists=True)
-    return repo.readonly_session(snapshot=repo.lookup(named.reference))
+    return repo.readonly_session(snapshot=repo.lookup(named.ref))
 
 
-def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+def _in_repository(named: RefLocation, path: str, prefixes: list[str] | None) -> Array | Group:
     """The node that a LOCATION names, and the path in it. Raises NotFoundError, MetadataError."""
     session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
@@ -116,19 +115,19 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
     except NotFoundError as error:
         if not below:  # nothing was written yet, or the root has no node
             return session.root
-        error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
+        error.hint = f"`frazil tree {named.repository}@{named.ref}` shows what is there"
         raise
 
 
-def in_repository(location: str) -> Named | None:
+def repository_at(location: str) -> RefLocation | None:
     """The repository, reference and path of a LOCATION with an @; the branch main of one that is a repository itself. None for all others."""
-    return split_reference(location) or (Named(location, MAIN, "") if has_repository(location) else None)
+    return split_ref(location) or (RefLocation(location, MAIN, "") if has_repository(location) else None)
 
 
 def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
     """The hierarchy at LOCATION[@REF] as something to read keys of: for a repository its store at this point, else the location itself. Raises
     NotFoundError."""
-    named = in_repository(location)
+    named = repository_at(location)
     if named is None:
         return location
     if named.path:
@@ -141,7 +140,7 @@ def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
 def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession | None:
     """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises
     NotFoundError."""
-    named = split_reference(location) or (at_main(location) if has_nothing(location) else None)
+    named = split_ref(location) or (at_main(location) if has_nothing(location) else None)
     if named is None:
         return None
     session = open_session(named, prefixes)
@@ -152,14 +151,14 @@ def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession |
 def on_branch(location: str, prefixes: list[str] | None = None) -> InSession | None:
     """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError if it names a reference, but is not a
     repository."""
-    named = split_reference(location)
+    named = split_ref(location)
     if named is None:
         _refuse_reference(location)
         return None
     _refuse_unnamed(named)
-    session = open_repository(named.repository, prefixes, exists=True).writable_session(named.reference)
+    session = open_repository(named.repository, prefixes, exists=True).writable_session(named.ref)
     path = named.path.strip("/")
-    return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.ref}/{path}".rstrip("/"))
 
 
 def _refuse_reference(location: str) -> None:
@@ -187,14 +186,9 @@ def open_to_write(location: str, path: str, target: InSession | None) -> Array |
         raise
 
 
-def within_repository(location: str) -> Named | None:
-    """The node of a repository that a LOCATION names, with an @ or without one; None for any other."""
-    return split_reference(location) or at_main(location)
-
-
 def node_within_repository(location: str, path: str, prefixes: list[str] | None) -> Array | Group | None:
-    """As open_node, for a LOCATION in the folder of a repository; None for any other."""
-    named = split_reference(location)
+    """As find_node, for a LOCATION in the folder of a repository; None for any other, where nothing is opened."""
+    named = split_ref(location)
     if named is None:
         if (named := at_main(location)) is None:
             return None
@@ -202,17 +196,6 @@ def node_within_repository(location: str, path: str, prefixes: list[str] | None)
         if not isinstance(found, NodeLocation):
             return found
     return _in_repository(named, path, prefixes)
-
-
-def at_main(location: str) -> Named | None:
-    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. A plain node at the location has priority
-    (`open_node`)."""
-    if has_repository(location):
-        return Named(location, MAIN, "")
-    for left, right in cuts(location.rstrip("/"), "/"):
-        if has_repository(left):
-            return Named(left, MAIN, right)
-    return None
 
 
 def open_node_of(options: Namespace) -> Array | Group:

@@ -6,9 +6,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from frazil.api.references import Named
+from frazil.api.ref_locations import RefLocation, at_main
 from frazil.base.late import LateModule
-from frazil.cli.arguments.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
+from frazil.cli.arguments.locations import add_virtual_prefix, open_repository, open_session, repository_at
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.output import print_text
 from frazil.errors import InvalidInputError, NotFoundError
@@ -76,7 +76,7 @@ def run(options: Namespace) -> None:
 
 
 def _server(options: Namespace) -> server.Server:
-    named = in_repository(options.location)
+    named = repository_at(options.location)
     if options.follow:
         return _following(named, options)
     if named is None:
@@ -99,7 +99,7 @@ def _options(options: Namespace) -> _Options:
     }
 
 
-def _following(named: Named | None, options: Namespace) -> server.Server:
+def _following(named: RefLocation | None, options: Namespace) -> server.Server:
     """The server of a branch that moves. Raises InvalidInputError where the location is not a branch."""
     if named is None:
         raise InvalidInputError(
@@ -108,13 +108,13 @@ def _following(named: Named | None, options: Namespace) -> server.Server:
             hint="leave --follow out: a folder is served as it is at each request",
         )
     repo = open_repository(named.repository, options.virtual_prefix)
-    if named.reference not in repo.branches:
+    if named.ref not in repo.branches:
         raise InvalidInputError(
-            f"{named.reference!r} is not a branch; only branches move",
+            f"{named.ref!r} is not a branch; only branches move",
             path=named.repository,
             hint="leave --follow out, or name a branch",
         )
-    return server.follow(repo, named.reference, named.path, **_options(options))
+    return server.follow(repo, named.ref, named.path, **_options(options))
 
 
 COMMAND = Command(

@@ -8,18 +8,18 @@ from typing import TypeAlias
 
 from frazil.api.node_locations import CREATES, nothing_at
 from frazil.api.nodes import node_or_location
-from frazil.api.references import Named, cuts, has_repository, split_reference
+from frazil.api.ref_locations import RefLocation, at_main, has_repository, split_ref, within_repository
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.errors import InvalidInputError, NodeKindError, ReadOnlyError, shown
+from frazil.repository.format import MAIN
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location
 
 DatasetLocation: TypeAlias = "Location | Group | Session | Repository"
-_MAIN = "main"
 
 
 def joined(*paths: str | None) -> str:
@@ -36,7 +36,7 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     virtual_prefixes  places that virtual chunks of the repository that a location names may be read from, as for Repository.open
     Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes if the location is not in a repository."""
     if virtual_prefixes:
-        named = named_of(expanded(target)) if isinstance(target, str | os.PathLike) else None
+        named = within_repository(expanded(target)) if isinstance(target, str | os.PathLike) else None
         if named is None:
             raise InvalidInputError(
                 "virtual_prefixes are for a repository, and the location names none",
@@ -44,7 +44,7 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
             )
         target, path = session_at(named, virtual_prefixes), joined(named.path, path)
     if isinstance(target, Repository):
-        target = target.readonly_session(_MAIN)
+        target = target.readonly_session(MAIN)
     if isinstance(target, Session):
         node = target.open(joined(path)) if joined(path) else target.root
     elif isinstance(target, Group):
@@ -64,35 +64,18 @@ def _opened(location: Location, path: str) -> Array | Group:
     found = node_or_location(location, path)
     if not isinstance(found, NodeLocation):
         return found
-    if isinstance(location, str | os.PathLike) and (named := at_main(os.fspath(location), path)) is not None:
-        session = session_at(named)
-        return session.open(named.path) if named.path else session.root
+    if isinstance(location, str | os.PathLike) and (named := at_main(os.fspath(location))) is not None:
+        session, path = session_at(named), joined(named.path, path)
+        return session.open(path) if path else session.root
     error = nothing_at(found)
     error.hint = (error.hint or "").removesuffix(f"; {CREATES}") or None  # xarray's functions that open have no modes
     raise error
 
 
-def named_of(location: Location) -> Named | None:
-    """The point in a repository that a location names, on `main` if it names none; None for any other location."""
-    if not isinstance(location, str | os.PathLike):
-        return None
-    return split_reference(location) or at_main(os.fspath(location), "")
-
-
-def session_at(named: Named, virtual_prefixes: Prefixes = ()) -> Session:
+def session_at(named: RefLocation, virtual_prefixes: Prefixes = ()) -> Session:
     """A session that reads the repository at a reference. Raises NotFoundError."""
     repo = Repository.open(named.repository, virtual_prefixes=virtual_prefixes)
-    return repo.readonly_session(snapshot=repo.lookup(named.reference or _MAIN))
-
-
-def at_main(text: str, path: str) -> Named | None:
-    """The point on the branch `main`, if a place or a parent folder is a repository."""
-    if has_repository(text):
-        return Named(text, _MAIN, path)
-    for left, right in cuts(text.rstrip("/"), "/"):
-        if has_repository(left):
-            return Named(left, _MAIN, joined(right, path))
-    return None
+    return repo.readonly_session(snapshot=repo.lookup(named.ref or MAIN))
 
 
 def expanded(target: Location) -> Location:
@@ -104,13 +87,13 @@ def branch_of(target: DatasetLocation) -> tuple[Session, str] | None:
     """A new writable session of the branch that sea.repo@BRANCH/PATH names, and the path; of `main` for a Repository. None for any other place. Raises
     NotFoundError."""
     if isinstance(target, Repository):
-        return target.writable_session(_MAIN), ""
+        return target.writable_session(MAIN), ""
     if not isinstance(target, str | os.PathLike) or "@" not in os.fspath(target):
         return None
-    named = split_reference(expanded(target))
+    named = split_ref(expanded(target))
     if named is None:
         return None
-    return Repository.open(named.repository).writable_session(named.reference or _MAIN), named.path
+    return Repository.open(named.repository).writable_session(named.ref or MAIN), named.path
 
 
 def store_of(target: DatasetLocation) -> tuple[Location, str]:
@@ -128,6 +111,6 @@ def store_of(target: DatasetLocation) -> tuple[Location, str]:
         raise InvalidInputError(
             "a repository is written on a branch",
             path=os.fspath(location),
-            hint=f"{os.fspath(location)}@{_MAIN}, or a writable session",
+            hint=f"{os.fspath(location)}@{MAIN}, or a writable session",
         )
     return location, ""

@@ -6,17 +6,18 @@ from typing import TypeAlias
 
 from zarr.abc.store import Store as ZarrStore
 
+from frazil.api.ref_locations import within_repository
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
 from frazil.errors import ReadOnlyError
-from frazil.integrations.xarray.locations import expanded, named_of, session_at
+from frazil.integrations.xarray.locations import expanded, session_at
 from frazil.integrations.zarr.store import FrazilStore
+from frazil.repository.format import MAIN
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.locations import Location, key_prefix, resolve
 
 Target: TypeAlias = "Location | Session | Group | Repository | ZarrStore"
-_MAIN = "main"
 
 
 def as_store(target: Target, *, path: str = "", read_only: bool | None = None) -> ZarrStore:
@@ -40,13 +41,13 @@ def as_store(target: Target, *, path: str = "", read_only: bool | None = None) -
 def _store(target: Location | Session | Group | Repository, path: str) -> FrazilStore:
     inside = key_prefix(path)
     if isinstance(target, Repository):
-        target = target.readonly_session(_MAIN)
+        target = target.readonly_session(MAIN)
     if isinstance(target, Session):
         return FrazilStore(target.store, inside, read_only=target.read_only)
     if isinstance(target, Group):
         return FrazilStore(target.store, key_prefix(target.path) + inside, read_only=target.read_only)
     location = expanded(target)
-    named = named_of(location)
+    named = within_repository(location)
     if named is not None:
         session = session_at(named)
         return FrazilStore(session.store, key_prefix(named.path) + inside, read_only=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from frazil.api.ref_locations import within_repository
 from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
-from frazil.cli.arguments.locations import add_path, open_node_of, within_repository
+from frazil.cli.arguments.locations import add_path, open_node_of
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.output import print_result
 from frazil.errors import NotFoundError

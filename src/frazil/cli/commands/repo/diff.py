@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
+from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command
 from frazil.cli.output import print_result
 from frazil.metadata.json_text import as_json
+from frazil.repository.format import MAIN
 
 
 def add_arguments(parser: ArgumentParser) -> None:

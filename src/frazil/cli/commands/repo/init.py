@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 import frazil
-from frazil.cli.arguments.locations import MAIN, add_repository
+from frazil.cli.arguments.locations import add_repository
 from frazil.cli.command import Command
 from frazil.cli.output import print_result
+from frazil.repository.format import MAIN
 
 
 def add_arguments(parser: ArgumentParser) -> None:

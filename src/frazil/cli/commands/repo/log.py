@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import frazil
 from frazil.api.lookup import with_metadata
 from frazil.base.record import Record
-from frazil.cli.arguments.locations import MAIN, open_reference
+from frazil.cli.arguments.locations import open_reference
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
 from frazil.cli.output import print_json, print_text
 from frazil.cli.refs import Point, points
 from frazil.errors import DataError, MetadataError, NotFoundError, StoreError, one_line
 from frazil.metadata.json_text import Json, as_json
+from frazil.repository.format import MAIN
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit

@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
+from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command
 from frazil.cli.output import print_result
 from frazil.cli.refs import Point, as_json, points_text
+from frazil.repository.format import MAIN
 
 _ANOTHER: Final = "If the branch has moved on in the same places, nothing is changed, and the conflicts are listed."
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from frazil.cli.arguments.locations import MAIN, add_repository, open_repository
+from frazil.cli.arguments.locations import add_repository, open_repository
 from frazil.cli.command import Command
 from frazil.cli.output import print_result
 from frazil.cli.refs import Point, as_json, points, points_text
+from frazil.repository.format import MAIN
 
 
 def add_arguments(parser: ArgumentParser) -> None:

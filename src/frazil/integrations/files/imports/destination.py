@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.nodes import open_group
-from frazil.api.references import has_nothing, split_reference
+from frazil.api.ref_locations import has_nothing, split_ref
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.hierarchy.repository_locations import is_repository, outer_repository
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.copy.journal import JOURNAL_NAME
+from frazil.repository.format import MAIN
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from frazil.integrations.files.imports.importer import Mode
     from frazil.runtime import Runtime
 
-_MAIN: Final = "main"
 _PLAIN: Final = (".zarr", ".zarr.zip")
 _SNAPSHOTS: Final = "snapshots/"  # the first files of a new repository
 _REFERENCE: Final = ".repo@"  # in the name of a point of a repository
@@ -74,11 +74,11 @@ def open_destination(
     if isinstance(location, Session):
         return Destination(location, path, commits=False)
     if isinstance(location, Repository):
-        return Destination(location.writable_session(_MAIN), path, commits=True)
-    named = split_reference(location)
+        return Destination(location.writable_session(MAIN), path, commits=True)
+    named = split_ref(location)
     if named is not None:
         repo = Repository.open(named.repository, virtual_prefixes=prefixes, runtime=runtime)
-        session = repo.writable_session(named.reference or _MAIN)
+        session = repo.writable_session(named.ref or MAIN)
         return Destination(
             session, "/".join([part.strip("/") for part in (named.path, path) if part.strip("/")]), commits=True
         )
@@ -91,7 +91,7 @@ def open_destination(
         return Destination(location, path, commits=False)
     if exists:  # perhaps without its first snapshot, if its creation was interrupted
         repo = Repository.open_or_create(location, virtual_prefixes=prefixes, runtime=runtime)
-        return Destination(repo.writable_session(_MAIN), path, commits=True)
+        return Destination(repo.writable_session(MAIN), path, commits=True)
     outer = outer_repository(*resolve(location))
     if outer is not None:
         raise InvalidInputError(
@@ -104,4 +104,4 @@ def open_destination(
         )
     rehearse()
     repo = Repository.create(location, virtual_prefixes=prefixes, runtime=runtime)
-    return Destination(repo.writable_session(_MAIN), path, commits=True)
+    return Destination(repo.writable_session(MAIN), path, commits=True)

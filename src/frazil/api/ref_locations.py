@@ -1,4 +1,4 @@
-"""Names of points in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Recognises such names.
+"""Locations in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Recognises and splits them.
 
 nodes.py opens the node there."""
 
@@ -11,21 +11,22 @@ from typing import Final
 from frazil.array.hierarchy.repository_locations import is_repository
 from frazil.base.record import Record
 from frazil.errors import FrazilError, NotFoundError
+from frazil.repository.format import MAIN
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup")
 
 
-class Named(Record):
-    """A node of a repository, as a location names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""
+class RefLocation(Record):
+    """The parts of sea.repo@REF/PATH. ref: a branch, a tag, an id or the beginning of one; path: of a node"""
 
     repository: str
-    reference: str
+    ref: str
     path: str
 
 
-def split_reference(location: object) -> Named | None:
+def split_ref(location: object) -> RefLocation | None:
     """The parts of a location of the form sea.repo@REF/PATH: text, or a path of the file system. None for any other location, and if the whole text is the name
     of an existing location. Raises InvalidInputError for an invalid location, NotFoundError if there is no repository: a node that is created at sea.repo@REF
     would hide this state of a repository that is created later."""
@@ -36,10 +37,10 @@ def split_reference(location: object) -> Named | None:
         return None
     missing = None
     for left, right in cuts(text, "@"):
-        reference, _, path = right.partition("/")
+        ref, _, path = right.partition("/")
         if has_repository(left):
-            return Named(left, reference, path)
-        if left.endswith(".repo") and has_nothing(f"{left}@{reference}"):
+            return RefLocation(left, ref, path)
+        if left.endswith(".repo") and has_nothing(f"{left}@{ref}"):
             missing = left
     if missing is not None:
         raise NotFoundError(
@@ -48,6 +49,24 @@ def split_reference(location: object) -> Named | None:
             hint=f'check the location; frazil.Repository.create("{missing}") or `frazil repo init {missing}` creates one. '
             f'For a plain store of this name give a Store, such as frazil.stores.LocalStore("{text}"), or the name of an existing folder',
         )
+    return None
+
+
+def within_repository(location: object) -> RefLocation | None:
+    """The node of a repository that a location names, with an @ or without one; None for any other."""
+    if not isinstance(location, str | os.PathLike):
+        return None
+    return split_ref(location) or at_main(os.fspath(location))
+
+
+def at_main(location: str) -> RefLocation | None:
+    """The node on `main` that a location without an @ names, where it or a parent folder is a repository; None for any other. A plain node at the location has
+    priority: the caller looks for it first."""
+    if has_repository(location):
+        return RefLocation(location, MAIN, "")
+    for left, right in cuts(location.rstrip("/"), "/"):
+        if has_repository(left):
+            return RefLocation(left, MAIN, right)
     return None
 
 
