@@ -28,7 +28,7 @@ from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
-from frazil.repository.alpha.reference_files import REFS
+from frazil.repository.alpha.ref_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from frazil.base.record import Record
-from frazil.repository.alpha.reference_files import named_by
+from frazil.repository.alpha.ref_files import named_by
 from frazil.repository.format import MAIN
 from frazil.stores.values import Version
 

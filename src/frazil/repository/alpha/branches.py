@@ -1,6 +1,6 @@
 """Branches: the newest file of a branch, writing the next one, and the names of all (Icechunk specification, Reference Files). Tags are in tags.py.
 
-Every change creates a file that does not exist yet. No file is changed or removed. reference_files.py reads and creates single files; names and the JSON in the
+Every change creates a file that does not exist yet. No file is changed or removed. ref_files.py reads and creates single files; names and the JSON in the
 files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
 from frazil.repository.alpha.file_cache import OBJECTS, Files
-from frazil.repository.alpha.reference_files import (
+from frazil.repository.alpha.ref_files import (
     MOST_BYTES,
     already_exists,
     create_named,
@@ -56,7 +56,7 @@ from frazil.repository.alpha.reference_files import (
     read_reference,
     unknown_change,
 )
-from frazil.repository.alpha.reference_names import checked_ref, ref_folders, reference_names, refuse_blocked
+from frazil.repository.alpha.ref_names import checked_ref, ref_folders, ref_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, UNKNOWN, Answer, Tip
 from frazil.repository.replaced_files import files_alone, refuse_replaced
@@ -388,7 +388,7 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
 def read_branches(files: Files) -> dict[str, Tip | FrazilError]:
     """As RepositoryFormat.read_branches. Finding and reading the newest file of a branch takes two requests, so in a bucket several branches are read at a
     time."""
-    names = reference_names(files, "branch")
+    names = ref_names(files, "branch")
 
     def read(name: str) -> Tip | FrazilError | None:
         try:

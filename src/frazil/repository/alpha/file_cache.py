@@ -19,7 +19,7 @@ from frazil.formats.manifests import Manifest, freeze, nbytes_of
 from frazil.formats.msgpack import RESTORE, Packed
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
-from frazil.repository.alpha.reference_files import read_reference
+from frazil.repository.alpha.ref_files import read_reference
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import MAIN, NewFiles
 from frazil.repository.replaced_files import files_alone

@@ -23,8 +23,8 @@ from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.new_snapshot import encode_commit, first_snapshot
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
-from frazil.repository.alpha.reference_files import check_free_key
-from frazil.repository.alpha.reference_names import unread_refs
+from frazil.repository.alpha.ref_files import check_free_key
+from frazil.repository.alpha.ref_names import unread_refs
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_digests, has_freedoms
 from frazil.repository.format import (

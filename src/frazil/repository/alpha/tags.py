@@ -9,8 +9,8 @@ from frazil.formats.alpha.refs import Ref, check_name, check_new_name, parse_ref
 from frazil.formats.ids import ObjectId
 from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.file_cache import Files
-from frazil.repository.alpha.reference_files import MOST_BYTES, already_exists, create_named, read_first_of
-from frazil.repository.alpha.reference_names import ref_folders, reference_names, refuse_blocked
+from frazil.repository.alpha.ref_files import MOST_BYTES, already_exists, create_named, read_first_of
+from frazil.repository.alpha.ref_names import ref_folders, ref_names, refuse_blocked
 from frazil.repository.replaced_files import files_alone
 
 
@@ -26,7 +26,7 @@ def read_tag(files: Files, name: str) -> ObjectId | None:
 
 def read_tags(files: Files) -> dict[str, ObjectId | FrazilError]:
     """As RepositoryFormat.read_tags."""
-    names = reference_names(files, "tag")
+    names = ref_names(files, "tag")
     keys = [_keys(files, name)[0] for name in names]
     values: list[bytes | None] = [None] * len(keys)
     with suppress(FormatError, AccessError), files_alone():  # else they are read one by one

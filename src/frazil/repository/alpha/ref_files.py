@@ -1,4 +1,4 @@
-"""Single reference files: finding the newest in the folder of a branch, reading one, creating one if it does not exist.
+"""Single files of branches and tags: finding the newest in the folder of a branch, reading one, creating one if it does not exist.
 
 What they mean for a branch or a tag is in branches.py and tags.py, their names and JSON in formats/alpha/refs.py."""
 

@@ -18,7 +18,7 @@ _TAG_FILE: Final = "ref.json"
 _SEQUENCES: Final = 2**30  # numbers that branches really have: higher ones are words, such as "metadata.json"
 
 
-def reference_names(files: Files, kind: RefKind) -> list[str]:
+def ref_names(files: Files, kind: RefKind) -> list[str]:
     """The sorted names of what may be a branch or a tag: a folder, or what is in the place of one. Foreign folders and invalid names are skipped."""
     names = map(_valid_folder, files.store.list_names(files.key(REFS)))
     return sorted({found[1] for found in names if found is not None and found[0] == kind})
