@@ -13,7 +13,7 @@ from frazil.operations.view.coordinates import Caption
 from frazil.operations.view.figure import draw_bare, draw_figure
 from frazil.operations.view.glyphs import GLYPHS
 from frazil.operations.view.picture import colour_scale, raster
-from frazil.operations.view.scale_bars import colour_bar, legend
+from frazil.operations.view.colour_bar import colour_bar, legend
 from frazil.operations.view.text import line_height, text_coverage
 
 

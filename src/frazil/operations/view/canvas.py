@@ -1,4 +1,4 @@
-"""Pixels of paper, and text on them. figure.py and scale_bars.py draw on it."""
+"""Pixels of paper, and text on them. figure.py and colour_bar.py draw on it."""
 
 from __future__ import annotations
 

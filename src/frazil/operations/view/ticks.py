@@ -1,4 +1,4 @@
-"""Round values between two ends, with their text: numbers, angles, times. axes.py and scale_bars.py place them on a picture."""
+"""Round values between two ends, with their text: numbers, angles, times. axes.py and colour_bar.py place them on a picture."""
 
 from __future__ import annotations
 
