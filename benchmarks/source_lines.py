@@ -35,7 +35,7 @@ NOT_COUNTED: Mapping[str, tuple[str, ...]] = {
         "src/frazil/stores/local/appended_shards.py",
     ),
     "names, views and tables of zarr-python and notebooks, its stores, and its codec pipeline": (
-        "src/frazil/array/chunk_access.py",
+        "src/frazil/array/foreign_array.py",
         "src/frazil/array/creation/zarr_arguments.py",
         "src/frazil/array/interface/[!i]*.py",  # indexer.py was there before
         "src/frazil/stores/operations/foreign_stores.py",

@@ -9,11 +9,11 @@ from tests.operations.view.test_picture import ODD
 
 from frazil.operations.view.axes import Axis, coordinate_text
 from frazil.operations.view.canvas import INK, Pixels, blank, write
+from frazil.operations.view.colour_bar import colour_bar, legend
 from frazil.operations.view.coordinates import Caption
 from frazil.operations.view.figure import draw_bare, draw_figure
 from frazil.operations.view.glyphs import GLYPHS
 from frazil.operations.view.picture import colour_scale, raster
-from frazil.operations.view.colour_bar import colour_bar, legend
 from frazil.operations.view.text import line_height, text_coverage
 
 

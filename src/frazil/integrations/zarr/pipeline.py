@@ -16,8 +16,8 @@ from zarr.registry import register_pipeline
 from zarr.storage import LocalStore as ZarrLocalStore
 from zarr.storage import StorePath
 
-from frazil.array.chunk_access import ChunkAccess
 from frazil.array.compiled_array import CompiledArray
+from frazil.array.foreign_array import ForeignArray
 from frazil.base.record import Record
 from frazil.errors import FallbackWarning, FrazilError, InvalidInputError
 from frazil.integrations.zarr.chunk_keys import ArrayKeys, array_keys
@@ -47,7 +47,7 @@ _MISSING: Final = {"status": "missing"}
 class _Call(Record):
     """A batch that this pipeline handles."""
 
-    access: ChunkAccess
+    array: ForeignArray
     selected: Selected
     items: list[Item]
     whole_chunk: ArraySpec
@@ -67,7 +67,7 @@ class _Opened(Record):
     store: object
     prefix: str
     spec: tuple[object, ...]
-    access: ChunkAccess
+    array: ForeignArray
 
 
 class CodecPipeline(BatchedCodecPipeline):
@@ -122,7 +122,7 @@ class CodecPipeline(BatchedCodecPipeline):
         dtype = compiled.made[0].dtype
         if found is None or (dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V")):
             return self._fall_back("selections that are neither boxes nor points")
-        return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
+        return _Call(self._array(batch[0][0].store, keys, compiled), found, items, spec)
 
     def _fall_back(self, reason: str) -> _Call | None:
         """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
@@ -142,18 +142,18 @@ class CodecPipeline(BatchedCodecPipeline):
             object.__setattr__(self, "_compiled", last)
         return last
 
-    def _access(self, store: Any, keys: ArrayKeys, compiled: _Compiled) -> ChunkAccess:
+    def _array(self, store: Any, keys: ArrayKeys, compiled: _Compiled) -> ForeignArray:
         assert compiled.made is not None
         last: _Opened | None = getattr(self, "_opened", None)
         if last is not None and (last.store is store, last.prefix, last.spec) == (True, keys.prefix, compiled.spec):
-            return last.access
+            return last.array
         target, prefix, lasts = _target(store)
         path = (prefix + keys.prefix).removesuffix("/")
         metadata, compiled_array = compiled.made
-        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
+        array = ForeignArray(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
         if lasts:
-            object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, access))
-        return access
+            object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, array))
+        return array
 
 
 def _target(store: Any) -> tuple[Store, str, bool]:
@@ -177,24 +177,24 @@ def _storage(target: Store, path: str, keys: ArrayKeys, parts: tuple[ArrayMetada
 
 
 def _read(call: _Call, values: NDArray[Any]) -> tuple[dict[str, str], ...]:
-    access, (selection, dropped) = call.access, call.selected
+    array, (selection, dropped) = call.array, call.selected
     out = np.expand_dims(values, dropped) if dropped else values
-    if out.dtype == access.dtype:
-        access.read(selection, out)
+    if out.dtype == array.dtype:
+        array.read(selection, out)
     else:
-        out[...] = access.read(selection)
+        out[...] = array.read(selection)
     if getattr(call.whole_chunk.config, "read_missing_chunks", True):
         return (_PRESENT,) * len(call.items)
-    stored = access.stored(coordinates_of(call.items))
+    stored = array.stored(coordinates_of(call.items))
     return tuple(_PRESENT if found else _MISSING for found in stored)
 
 
 def _write(call: _Call, values: NDArray[Any]) -> None:
-    access, (selection, dropped) = call.access, call.selected
+    array, (selection, dropped) = call.array, call.selected
     if dropped and values.shape:
         values = np.expand_dims(values, dropped)
-    values = values.astype(access.dtype, copy=False)
-    access.write(selection, values, keep_fill=call.whole_chunk.config.write_empty_chunks)
+    values = values.astype(array.dtype, copy=False)
+    array.write(selection, values, keep_fill=call.whole_chunk.config.write_empty_chunks)
 
 
 def _as_tuple(selection: Any) -> tuple[Any, ...]:

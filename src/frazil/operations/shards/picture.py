@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from frazil.base.reports import counted, human
 from frazil.operations.shards.shards import Shard
 from frazil.operations.view.canvas import INK, Pixels, blank, write
-from frazil.operations.view.picture import colour_scale, raster
 from frazil.operations.view.colour_bar import colour_bar
+from frazil.operations.view.picture import colour_scale, raster
 from frazil.operations.view.text import line_height, text_coverage
 
 _WIDTH: Final = 64  # characters of a line

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from frazil.base.record import Record
 from frazil.operations.view.axes import Axis
 from frazil.operations.view.canvas import INK, Pixels, blank, write
+from frazil.operations.view.colour_bar import colour_bar, legend
 from frazil.operations.view.coordinates import Caption
 from frazil.operations.view.picture import Scale, raster
-from frazil.operations.view.colour_bar import colour_bar, legend
 from frazil.operations.view.text import Coverage, line_height, text_coverage
 
 _LEAST_SIDE: Final = 512  # smaller pictures are enlarged, with a square of pixels for each value

@@ -1,4 +1,4 @@
-"""Reads and writes the chunks of an array that another library has opened, without its document. That library passes selections.
+"""An array that another library has opened: its chunks are read and written here, but its document is not. That library passes selections.
 
 array.py has the arrays of Frazil, which also check their documents."""
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.array.hierarchy.stored_document import StoredDocument
 
 
-class ChunkAccess:
+class ForeignArray:
     """The chunks of one array. The lengths of the array do not matter: a selection may be made for any lengths. dtype: of values that are read and written.
     Safe to use from many threads."""
 
