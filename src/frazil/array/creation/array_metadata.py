@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from frazil.array.arguments import DEFAULT_FILL, check_sequence
 from frazil.array.compiled_array import chunk_spec
+from frazil.array.creation.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain.compilation import check_sizes, compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec, choice, resolve
-from frazil.codecs.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, suggestion

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
+from frazil.array.creation.defaults import CHUNK_BYTES
 from frazil.base.record import Record
-from frazil.codecs.defaults import CHUNK_BYTES
 from frazil.errors import InvalidInputError, shown
 
 Extents: TypeAlias = Mapping[str, int] | int | str | None

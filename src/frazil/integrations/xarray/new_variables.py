@@ -14,10 +14,10 @@ from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_enc
 from frazil.api.nodes import create_group
 from frazil.array.arguments import check_mapping
 from frazil.array.array import Array
+from frazil.array.creation.defaults import default_codecs
 from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.codecs.codec import Codec
-from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out

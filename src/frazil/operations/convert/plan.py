@@ -9,13 +9,13 @@ from json import loads
 from typing import Final, Literal
 
 from frazil.array.compiled_array import chunk_spec
+from frazil.array.creation.defaults import default_codecs, draft_codecs
 from frazil.base.record import Record
 from frazil.base.reports import counted
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain.compilation import compile_chain
 from frazil.codecs.codec import Codec, resolve
-from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry
 from frazil.errors import ConversionError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.draft.emitter import draft_keys
