@@ -7,7 +7,7 @@ from tests.faults.interrupted_lines import Interrupts, first_times
 import frazil
 from frazil.stores import MemoryStore
 
-MODULES = {"merging.py", "pins.py"}
+MODULES = {"merge.py", "pins.py"}
 
 
 def test_an_interrupt_leaves_no_pin() -> None:

@@ -14,7 +14,7 @@ from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.maintenance import cleanup, repair, verification
 from frazil.api.maintenance.inspection import Inspected
-from frazil.api.merging import Merging
+from frazil.api.merge import Merging
 from frazil.api.ref_locations import split_ref
 from frazil.api.repository_arguments import (
     check_compatible,

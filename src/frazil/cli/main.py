@@ -15,7 +15,7 @@ import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, completion, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
-from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, merging, repair, show, stats, tag, verify
+from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, merge, repair, show, stats, tag, verify
 from frazil.cli.commands.repo import du as repo_du
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
 from frazil.cli.hints import with_options
@@ -30,7 +30,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
             *(init, log, diff, branch, tag),
         )
     ],
-    *merging.COMMANDS,
+    *merge.COMMANDS,
     *[module.COMMAND for module in (show, stats, repo_du, gc, expire, verify, repair)],
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

@@ -1,4 +1,4 @@
-"""Changes of both sides of a merge that are equal, beside others that are not. tests/api/test_merging.py has those that are no conflict."""
+"""Changes of both sides of a merge that are equal, beside others that are not. tests/api/test_merge.py has those that are no conflict."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the histories of two branches parted: the newest snapshot whose changes both have. A merge is recorded in the metadata of its commit, as a snapshot has
 one parent: the snapshots that it merged count as further parents.
 
-Not here: what changed since (snapshot_delta.py), and the merge (api/merging.py)."""
+Not here: what changed since (snapshot_delta.py), and the merge (api/merge.py)."""
 
 from __future__ import annotations
 
