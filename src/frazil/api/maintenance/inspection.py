@@ -10,8 +10,8 @@ from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ID_CHARACTERS, decode_id
 from frazil.metadata.paths import normalise
 from frazil.repository.format import MAIN, RepositoryFormat
+from frazil.repository.inspection.details import show_commit, show_object
 from frazil.repository.inspection.report import PathUsage, ShownCommit, ShownObject, Statistics
-from frazil.repository.inspection.shown import show_commit, show_object
 from frazil.repository.inspection.statistics import statistics, usage
 
 

@@ -21,7 +21,7 @@ from frazil.codecs.codec import Codec
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
-from frazil.integrations.xarray.packing import checked
+from frazil.integrations.xarray.packed_values import checked
 from frazil.integrations.xarray.times import check_units, encode_times, has_times
 from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.stores.memory import MemoryStore

@@ -13,7 +13,7 @@ from xarray.conventions import decode_cf_variable
 from xarray.core.common import contains_cftime_datetimes
 
 from frazil.errors import InvalidInputError
-from frazil.integrations.xarray.packing import check_fill, unfit
+from frazil.integrations.xarray.packed_values import check_fill, unfit
 from frazil.metadata.types.datetimes import in_unit
 
 if TYPE_CHECKING:

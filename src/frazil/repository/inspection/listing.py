@@ -11,7 +11,7 @@ from frazil.base.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.inspection.report import Kept
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, ids_of_names
-from frazil.repository.maintenance.listed import Listed
+from frazil.repository.maintenance.object_listing import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.stores.values import Page
 

@@ -30,9 +30,9 @@ from frazil.repository.maintenance.condemned import (
     write_condemned,
 )
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, join, octets, without
-from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.lost import lost_chunks
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, load_marks, save_marks
+from frazil.repository.maintenance.object_listing import Listed, list_objects
 from frazil.repository.maintenance.reachable import (
     Progress,
     Reachable,

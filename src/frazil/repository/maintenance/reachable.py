@@ -17,8 +17,8 @@ from frazil.repository.format import MAIN, Box, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
-from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
+from frazil.repository.maintenance.object_listing import list_objects
 from frazil.repository.maintenance.records import list_records, read_records
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.manifest_parts import require_box

@@ -16,7 +16,7 @@ from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets
-from frazil.repository.maintenance.listed import Listed
+from frazil.repository.maintenance.object_listing import Listed
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, sorting_order, within

@@ -10,7 +10,7 @@ from frazil.errors import AccessError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
-from frazil.repository.maintenance.listed import list_objects
+from frazil.repository.maintenance.object_listing import list_objects
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.verification.collection_files import check_collection_files
 from frazil.repository.verification.digests import check_digests

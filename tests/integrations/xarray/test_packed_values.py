@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import frazil
 import frazil.xarray
 from frazil.errors import InvalidInputError
-from frazil.integrations.xarray.packing import checked
+from frazil.integrations.xarray.packed_values import checked
 
 PACKED = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 10.0, "_FillValue": -32768}
 
