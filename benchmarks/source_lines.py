@@ -67,7 +67,6 @@ NOT_COUNTED: Mapping[str, tuple[str, ...]] = {
         "src/frazil/codecs/bytes_to_bytes/gdeflate.py",
         "src/frazil/codecs/chain/element_stage.py",
         "src/frazil/codecs/number_types.py",
-        "src/frazil/codecs/optional_package.py",
     ),
     "garbage collection of repositories": ("src/frazil/stores/local/leftovers.py",),
     "the keys of nodes and sessions, which were in repository/session/ before": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from frazil.base.late import imported
-from frazil.errors import InvalidInputError, MissingPackageError, StoreError
+from frazil.errors import InvalidInputError, MissingPackageError, StoreError, UnknownExtensionError
 
 
 def load_package(
@@ -20,6 +20,11 @@ def load_package(
     # some packages fail at import if another one has an unexpected version, or a library is missing
     except Exception as error:
         raise missing_package(module, needed, extra, error, refusal) from error
+
+
+def codec_package(module: str, codec: str, extra: str) -> ModuleType:
+    """The module that a codec needs; UnknownExtensionError as in load_package."""
+    return load_package(module, f"the codec {codec} needs the package", extra, UnknownExtensionError)
 
 
 def missing_package(

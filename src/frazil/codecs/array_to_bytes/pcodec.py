@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 
+from frazil.base.optional_package import codec_package
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, choice, integer
 from frazil.codecs.number_types import number_type
-from frazil.codecs.optional_package import required
 from frazil.errors import ChunkDecodeError, MetadataError
 
 _DELTAS = ("auto", "none", "try_consecutive", "try_lookback")
@@ -33,7 +33,7 @@ class Pcodec(ArrayToBytes):
         delta_encoding_order: int | None = None,
         equal_pages_up_to: int = 2**18,
     ) -> None:
-        required("pcodec", self.name, "pcodec")
+        codec_package("pcodec", self.name, "pcodec")
         self.level = integer(level, "level", 0, 12)
         self.mode_spec = choice(mode_spec, "mode_spec", ("auto", "classic"))
         self.delta_spec = choice(delta_spec, "delta_spec", _DELTAS)
@@ -52,7 +52,7 @@ class Pcodec(ArrayToBytes):
             raise MetadataError(f"codec {self.name} packs numbers of 2, 4 or 8 bytes, not {spec.dtype}", path=path)
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        package = required("pcodec", self.name, "pcodec")
+        package = codec_package("pcodec", self.name, "pcodec")
         number = number_type(spec.dtype)
         assert number is not None, "check has seen it"
         specs, order = package.DeltaSpec, self.delta_encoding_order
@@ -72,7 +72,7 @@ class Pcodec(ArrayToBytes):
         return cast("bytes", package.standalone.simple_compress(flat, config))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
-        package = required("pcodec", self.name, "pcodec")
+        package = codec_package("pcodec", self.name, "pcodec")
         number = number_type(spec.dtype)
         assert number is not None, "check has seen it"
         chunk = np.empty(spec.shape, spec.dtype)

@@ -9,9 +9,9 @@ from typing import ClassVar, Final, Self, cast
 import numpy as np
 
 from frazil.base.arrays import Dtype
+from frazil.base.optional_package import codec_package
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, ParseCodecs, choice, integer
 from frazil.codecs.number_types import bits_of
-from frazil.codecs.optional_package import required
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, shown
 
 _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
@@ -42,7 +42,7 @@ class Zfp(ArrayToBytes):
         rate: float | None = None,
         precision: int | None = None,
     ) -> None:
-        required("zfpy", self.name, "zfp")
+        codec_package("zfpy", self.name, "zfp")
         if mode == "expert":
             raise MetadataError(
                 "mode is expert, which the package zfpy does not have",
@@ -108,14 +108,14 @@ class Zfp(ArrayToBytes):
         return {member: getattr(self, member) for member in _MEMBERS[self.mode]}
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        zfpy = required("zfpy", self.name, "zfp")
+        zfpy = codec_package("zfpy", self.name, "zfp")
         work = np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
         return cast("bytes", zfpy.compress_numpy(work, write_header=False, **self._arguments(work.shape, work.dtype)))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         if not data:
             raise ChunkDecodeError(f"codec {self.name} got no bytes")
-        zfpy = required("zfpy", self.name, "zfp")
+        zfpy = codec_package("zfpy", self.name, "zfp")
         work = _checked_type(spec.dtype)
         shape = spec.shape or (1,)
         arguments = self._arguments(shape, work)
@@ -257,12 +257,12 @@ class NumcodecsZfpy(ArrayToBytes):
         return self._without_header().bound(spec) + 32
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        zfpy = required("zfpy", self.name, "zfp")
+        zfpy = codec_package("zfpy", self.name, "zfp")
         codec, work = self._without_header(), np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
         return cast("bytes", zfpy.compress_numpy(work, write_header=True, **codec._arguments(work.shape, work.dtype)))
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
-        zfpy = required("zfpy", self.name, "zfp")
+        zfpy = codec_package("zfpy", self.name, "zfp")
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
         try:
             header = zfpy.header(padded)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from frazil import _kernel
+from frazil.base.optional_package import codec_package
 from frazil.codecs.codec import BytesToBytes, NativeCodec, choice, integer
-from frazil.codecs.optional_package import required
 from frazil.errors import ChecksumError, ChunkDecodeError
 
 
@@ -71,14 +71,14 @@ class JenkinsLookup3(_Checksum):
 
     def __init__(self, initval: int = 0, prefix: Sequence[int] | None = None) -> None:
         super().__init__("end")
-        required("numcodecs", self.name, "numcodecs")
+        codec_package("numcodecs", self.name, "numcodecs")
         self.initval = integer(initval, "initval", 0, 2**32 - 1)
         self.prefix = None if prefix is None else tuple(integer(byte, "prefix", 0, 255) for byte in prefix)
 
     def checksum(self, data: bytes) -> int:
         if not data and not self.prefix:
             return 0
-        numcodecs = required("numcodecs.checksum32", self.name, "numcodecs")
+        numcodecs = codec_package("numcodecs.checksum32", self.name, "numcodecs")
         whole = numcodecs.JenkinsLookup3(self.initval, bytes(self.prefix or ())).encode(data)
         return int.from_bytes(whole[-4:], "little")
 
