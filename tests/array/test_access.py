@@ -14,7 +14,7 @@ from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil import Runtime
-from frazil.base.weak_references import ForkSafeLock
+from frazil.base.fork_safety import ForkSafeLock
 from frazil.stores import CachingStore, MemoryStore
 from frazil.testing import CountingStore
 

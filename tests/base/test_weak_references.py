@@ -15,7 +15,8 @@ from tests.faults.concurrent_calls import in_threads
 from tests.faults.interrupted_lines import Interrupts, first_times
 from tests.rules.syntax import nodes
 
-from frazil.base.weak_references import Alone, WeakValues, is_alone, renew_after_fork
+from frazil.base.fork_safety import renew_after_fork
+from frazil.base.weak_references import Alone, WeakValues, is_alone
 
 SOURCES = Path(__file__).parent.parent / "src" / "frazil"
 CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod", "finalize", "__del__"}

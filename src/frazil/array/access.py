@@ -15,10 +15,10 @@ from frazil.array.hierarchy.stored_document import StoredDocument
 from frazil.array.shards.shard_indexes import RememberedIndexes
 from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.arrays import Columns, Values
+from frazil.base.fork_safety import ForkSafeLock
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS
-from frazil.base.weak_references import ForkSafeLock
 from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import Refusal, caused, decode_error
 from frazil.codecs.sharding.shard import Level, index_error

@@ -21,9 +21,9 @@ from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
+from frazil.base.fork_safety import ForkSafeLock
 from frazil.base.late import LateModule, load
 from frazil.base.retry import lacks_files
-from frazil.base.weak_references import ForkSafeLock
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (

@@ -14,7 +14,7 @@ from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import Columns, Values
-from frazil.base.weak_references import ForkSafeLock
+from frazil.base.fork_safety import ForkSafeLock
 from frazil.indexing.points import Plan
 from frazil.indexing.selection import Selection
 from frazil.metadata.model import ArrayMetadata

@@ -1,4 +1,4 @@
-"""Weak references without callbacks, a registry of objects to reset in the child of a fork, and the mark of a block whose thread works alone.
+"""Weak references without callbacks, and the mark of a block whose thread works alone. fork_safety.py renews objects in the child of a fork.
 
 Python runs the callback of a weak reference where the object ends. An exception that a signal handler raises there, such as KeyboardInterrupt, is printed and
 lost. The weak collections of the standard library have such callbacks, so the project uses none of them: references to dead objects are removed when a
@@ -6,12 +6,9 @@ collection has grown."""
 
 from __future__ import annotations
 
-import os
-from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Hashable
 from contextvars import ContextVar
-from itertools import count
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 from weakref import ref
 
 K = TypeVar("K", bound=Hashable)
@@ -50,45 +47,6 @@ class WeakValues(Generic[K, V]):
             if reference() is None:
                 self._references.pop(key, None)
         self._limit = max(_FEW, 2 * len(self._references))
-
-
-class Renewed(Protocol):
-    """Has locks, or is changed in several steps."""
-
-    def after_fork(self) -> None:
-        """Runs in the child: replaces held locks and discards unfinished changes, because the threads of the parent do not run there."""
-
-
-_renewed: Final[WeakValues[int, Renewed]] = WeakValues()
-_numbers: Final = count()
-
-
-def renew_after_fork(value: Renewed) -> None:
-    """Has value.after_fork() called in the child of each fork, as long as something holds the value."""
-    _renewed.put(next(_numbers), value)
-
-
-class ForkSafeLock:
-    """A lock that is free in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
-
-    lock  to be used in `with` directly: an interrupt within an __enter__ written in Python would leave it locked"""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        self.lock = allocate_lock()
-
-
-def _after_fork() -> None:
-    for value in _renewed.values():
-        value.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Alone:

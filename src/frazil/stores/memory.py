@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from frazil.base.weak_references import renew_after_fork
+from frazil.base.fork_safety import renew_after_fork
 from frazil.stores.keys.listing import page_of
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from frazil.base.fork_safety import renew_after_fork
 from frazil.base.record import Record
-from frazil.base.weak_references import renew_after_fork
 from frazil.errors import StoreError
 from frazil.formats.ids import ObjectId
 from frazil.repository.format import Tip

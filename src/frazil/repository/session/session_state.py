@@ -10,8 +10,8 @@ from typing import Final
 
 from frazil.base.arrays import Columns
 from frazil.base.durations import largest_age, present
+from frazil.base.fork_safety import renew_after_fork
 from frazil.base.record import Record
-from frazil.base.weak_references import renew_after_fork
 from frazil.errors import NotFoundError, ReadOnlyError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot

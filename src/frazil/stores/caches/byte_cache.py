@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from frazil.base.weak_references import renew_after_fork
+from frazil.base.fork_safety import renew_after_fork
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from frazil.base.weak_references import ForkSafeLock, WeakValues, renew_after_fork
+from frazil.base.fork_safety import ForkSafeLock, renew_after_fork
+from frazil.base.weak_references import WeakValues
 from frazil.stores.values import ABSENT, Version
 
 _STRIPES: Final = 64  # there are many keys, but few locks; two keys may share one

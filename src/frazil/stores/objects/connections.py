@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from frazil.base.fork_safety import renew_after_fork
 from frazil.base.threads import Pending, to_its_end
-from frazil.base.weak_references import WeakValues, renew_after_fork
+from frazil.base.weak_references import WeakValues
 from frazil.errors import StoreError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, TypeAlias
 import numpy as np
 
 from frazil.base.arrays import Values
-from frazil.base.weak_references import ForkSafeLock, renew_after_fork
+from frazil.base.fork_safety import ForkSafeLock, renew_after_fork
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.grib.fields import load_eccodes
 from frazil.integrations.files.hdf5.types import load_h5py
