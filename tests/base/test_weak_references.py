@@ -18,7 +18,7 @@ from tests.rules.syntax import nodes
 from frazil.base.fork_safety import renew_after_fork
 from frazil.base.weak_references import Alone, WeakValues, is_alone
 
-SOURCES = Path(__file__).parent.parent / "src" / "frazil"
+SOURCES = Path(__file__).parents[2] / "src" / "frazil"
 CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod", "finalize", "__del__"}
 
 
@@ -104,6 +104,7 @@ def test_the_rule_finds_what_it_is_to_find(text: str) -> None:
 
 def test_no_code_runs_when_an_object_ends() -> None:
     """An interrupt in such code is lost."""
+    assert (SOURCES / "base" / "weak_references.py").exists()
     assert {path.name: found for path in SOURCES.rglob("*.py") if (found := references(path.read_text("utf-8")))} == {}
 
 

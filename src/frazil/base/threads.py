@@ -16,16 +16,16 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Condition, Thread, current_thread, main_thread
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
-from weakref import WeakSet, ref
+from weakref import ref
 
-from frazil.base.weak_references import is_alone
+from frazil.base.weak_references import WeakValues, is_alone
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _PATIENCE: Final = 0.1  # seconds until a thread that waits looks whether it was interrupted
-_given_up: Final[WeakSet[Thread]] = WeakSet()
+_given_up: Final[WeakValues[int, Thread]] = WeakValues()  # by their id()
 
 
 class Pending(Generic[Result]):
@@ -66,7 +66,7 @@ class Pending(Generic[Result]):
         while not self.done:  # Python misses a signal that arrives just before a thread waits for a lock
             if self._ended.acquire(timeout=_PATIENCE):
                 self._ended.release()
-            elif current_thread() in _given_up:
+            elif _given_up.get(id(thread := current_thread())) is thread:
                 raise KeyboardInterrupt
 
     def result(self) -> Result:
@@ -175,7 +175,8 @@ def join(thread: Thread) -> None:
 
 def give_up(threads: Iterable[Thread]) -> None:
     """Ends what threads wait for, as an interrupt ends it in the main thread: a request whose server does not respond is not awaited."""
-    _given_up.update(threads)
+    for thread in threads:
+        _given_up.put(id(thread), thread)
 
 
 def wait_for_change(condition: Condition) -> None:
