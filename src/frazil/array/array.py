@@ -163,12 +163,12 @@ class Array(ZarrArray):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Extent of a chunk; of an innermost chunk, where there are shards. The unit of reading. In a rectilinear grid the largest along each dimension."""
+        """Elements along each dimension of a chunk; of an innermost chunk, where there are shards. The unit of reading. In a rectilinear grid the largest."""
         return self._inner_chunk
 
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Extent of a shard, or None without shards. The unit of writing. In a rectilinear grid the largest along each dimension."""
+        """Elements along each dimension of a shard, or None without shards. The unit of writing. In a rectilinear grid the largest."""
         return self._outer if self._compiled.counts is not None else None
 
     @property
@@ -231,12 +231,12 @@ class Array(ZarrArray):
 
     @property
     def oindex(self) -> Indexer:
-        """Orthogonal: for each dimension an integer, slice, list of integers or mask, independent of each other."""
+        """Orthogonal: for each dimension an integer, slice, list of integers or mask, independent of each other: a.oindex[[0, 5], 2:4] has shape (2, 2)."""
         return self._indexer(selections.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
-        """Points: integer arrays that broadcast together, one for each dimension, or a mask of the array's shape."""
+        """Points: integer arrays that broadcast together, one for each dimension, or a mask of the array's shape: a.vindex[[0, 5], [2, 3]] has shape (2,)."""
         return self._indexer(selections.vectorised)
 
     @property

@@ -144,7 +144,8 @@ class ArrayToArray(Codec):
         """The chunk that it encodes this one to. Raises MetadataError with `path` when it cannot."""
 
     @abstractmethod
-    def encode(self, array: Array, spec: ChunkSpec) -> Array: ...
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        """The array of `encoded_spec`; `spec` is that of `array`. Both are in native byte order."""
 
     @abstractmethod
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
@@ -161,7 +162,8 @@ class ArrayToBytes(Codec):
         """Raises MetadataError with `path` when it cannot encode such a chunk."""
 
     @abstractmethod
-    def encode(self, array: Array, spec: ChunkSpec) -> bytes: ...
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        """The bytes of a chunk, whose `spec` is that of `array`."""
 
     @abstractmethod
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
@@ -195,6 +197,7 @@ class BytesToBytes(Codec):
     most_bytes: ClassVar[int | None] = None
 
     def native(self) -> NativeCodec | None:
+        """Its form in the kernel; None: `encode` and `decode` run in Python."""
         return None
 
     def encode(self, data: bytes) -> bytes:

@@ -119,6 +119,7 @@ class Registry(Value, excluded=("compiled",)):
         return self._with(metadata=self.metadata.with_chunk_grid(family))
 
     def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> Registry:
+        """With one more chunk key encoding."""
         return self._with(metadata=self.metadata.with_chunk_key_encoding(family))
 
     def with_storage_transformer(self, name: str, transformer: StorageTransformer) -> Registry:

@@ -38,7 +38,8 @@ class StorePort(ABC):
 
     @property
     @abstractmethod
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What the store can do: whether it is writable, listable, ..."""
 
     @property
     def identity(self) -> str | None:

@@ -156,7 +156,7 @@ class ZarrArray(Handle):
 
     @property
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """The same for shards; for chunks, where there are no shards."""
+        """Lengths of the shards along each dimension, cut at the end of the array; of the chunks, where there are no shards."""
         return chunk_lengths(self.shape, chunk_grid_of(self.metadata))
 
     @property

@@ -108,7 +108,7 @@ class ZarrGroup(Handle):
         return _info.group_info(self.path, self.metadata, self.store, read_only=self.read_only)
 
     def info_complete(self) -> _info.GroupInfo:
-        """The same with the numbers of arrays and groups below it, at all levels. Costs as many requests as members(max_depth=None)."""
+        """`info` with the numbers of arrays and groups below it, at all levels. Costs as many requests as members(max_depth=None)."""
         arrays = [isinstance(node, Array) for _, node in self.members(None)]
         return self.info._replace(arrays=sum(arrays), groups=len(arrays) - sum(arrays))
 
@@ -158,7 +158,7 @@ class ZarrGroup(Handle):
         return groups, arrays
 
     def create_dataset(self, name: str, **arguments: object) -> Array:
-        """An older name of create_array, as is `create`. dtype: float64 if there is no data, as in zarr-python"""
+        """create_array, under the older names create_dataset and create. dtype: float64 if there is no data, as in zarr-python."""
         if arguments.get("data") is None and arguments.get("dtype") is None:
             arguments["dtype"] = "float64"
         return self.create_array(name, **arguments)
