@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.grids.chunk_keys import DefaultKeys
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 from frazil.stores.memory import MemoryStore

@@ -17,8 +17,7 @@ from frazil.metadata.draft.transformers import chain_with_shards
 from frazil.metadata.extensions import Extension
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json, dump_json, parse_json
-from frazil.metadata.layout import Metadata
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.types.core import ComplexType, DataType, FloatType
 from frazil.metadata.types.fill_values import FillValue
 from tests.metadata.data_types_of_all_kinds import bits, numbers, plain_times, raw, strings, typed

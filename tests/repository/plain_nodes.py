@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import frazil
 from frazil.array.hierarchy.members import member_paths, nodes_below
 from frazil.array.hierarchy.node_changes import change_node, create_nodes, remove_node
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_node, node_exists
+from frazil.array.hierarchy.nodes import NodeLocation, find_node, node_exists
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.v3.documents import data_prefix
 from frazil.repository.alpha.documents import from_attributes, from_metadata
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks

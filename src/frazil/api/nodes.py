@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from frazil.array.arguments import DEFAULT_FILL
-from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import M, NodeLocation
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
     from frazil.array.hierarchy import members, move, repository_locations
     from frazil.array.hierarchy import tree as _tree
-    from frazil.array.hierarchy.nodes import Metadata
+    from frazil.metadata.model import Metadata
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")

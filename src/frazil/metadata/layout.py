@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from frazil.base.record import Record
-from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.model import ArrayMetadata, Metadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
     from frazil.metadata.draft.extensions import DraftExtensions
-
-Metadata = ArrayMetadata | GroupMetadata
 
 
 class KnownExtensions(Protocol):

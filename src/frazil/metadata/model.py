@@ -290,6 +290,9 @@ class GroupMetadata(NodeMetadata):
 _BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])
 
 
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+
 def _check_grid(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
     if type(grid) is RegularGrid:  # true for nearly all grids
         grid.check(shape, "chunk_grid")

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.base.record import Record
@@ -17,7 +17,7 @@ from frazil.base.threads import Threads
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.json_text import Json, known_members
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.runtime import DEFAULT
 from frazil.stores.store import Store
 

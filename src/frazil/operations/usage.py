@@ -5,12 +5,12 @@ from __future__ import annotations
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.base.record import Record
 from frazil.base.reports import columns, human
 from frazil.errors import DataError, FrazilError, InvalidInputError
 from frazil.metadata.json_text import Json, known_members
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 
 
 class NodeUsage(Record):

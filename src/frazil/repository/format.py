@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.formats.json_values import Json
     from frazil.formats.manifests import Manifest
-    from frazil.metadata.model import ArrayMetadata, GroupMetadata
+    from frazil.metadata.model import Metadata
     from frazil.metadata.registry import MetadataExtensions
     from frazil.stores.caches.byte_cache import ByteCache
     from frazil.stores.store import Store
     from frazil.stores.values import Columns
 
-    Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
 COMMITTED: Final = "committed"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.repository.plain_nodes import GROUP, Metadata, PlainNodes, array, group, plain_session, repository_session
+from tests.repository.plain_nodes import GROUP, PlainNodes, array, group, plain_session, repository_session
 
 import frazil
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import InvalidInputError, MetadataError, ReadOnlyError
 from frazil.metadata.grids.chunk_keys import DefaultKeys
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
 from frazil.stores.array_storage.node_store import NodeStore

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from frazil.array.hierarchy.members import children_of
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, same_json
 from frazil.metadata.layout import KnownExtensions, Layout
-from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata, ZarrFormat
 from frazil.metadata.paths import join, split
 from frazil.metadata.v2 import consolidated as v2_copies
 from frazil.metadata.v2.documents import read_document

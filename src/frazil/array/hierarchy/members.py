@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation, look_up
+from frazil.array.hierarchy.nodes import NodeLocation, look_up
 from frazil.errors import FrazilError
 from frazil.metadata.layout import Candidate
-from frazil.metadata.model import GroupMetadata
+from frazil.metadata.model import GroupMetadata, Metadata
 
 
 def nodes_below(location: NodeLocation, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:

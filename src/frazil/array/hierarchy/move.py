@@ -19,8 +19,9 @@ from frazil.array.hierarchy.node_changes import (
     erase_node,
     put_expect,
 )
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_nodes, node_exists
+from frazil.array.hierarchy.nodes import NodeLocation, find_nodes, node_exists
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
+from frazil.metadata.model import Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.values import Changed, pieces_of
 

@@ -9,7 +9,6 @@ from frazil.array.arguments import check_flag
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import (
     M,
-    Metadata,
     NodeLocation,
     find_node,
     find_nodes,
@@ -19,7 +18,7 @@ from frazil.array.hierarchy.nodes import (
 )
 from frazil.base.late import LateModule
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store

@@ -21,7 +21,7 @@ from frazil.errors import (
     UnknownExtensionError,
 )
 from frazil.metadata.layout import Candidate, Layout
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.layout import V3
 from frazil.runtime import DEFAULT, Runtime
@@ -31,7 +31,6 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
 
-Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
 _MANY = 1024  # attributes: no cache has their document
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from frazil.array.arguments import check_flag, check_mapping
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
@@ -14,7 +14,7 @@ from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.members import Members, check_integer, check_object, json_object
-from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, parsed_format
+from frazil.metadata.model import FORMATS, GroupMetadata, Metadata, ZarrFormat, parsed_format
 from frazil.metadata.paths import ancestors, join, normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
 from frazil.stores.store import Store

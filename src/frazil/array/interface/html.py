@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.info import FORMATS, Described, described
 from frazil.array.interface.html_table import MOST_ROWS, table
 from frazil.errors import FrazilError, StoreError
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 
 
 def array_html(metadata: ArrayMetadata, array: Described) -> str:

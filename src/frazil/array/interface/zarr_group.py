@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from frazil.array import info as _info
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.hierarchy.nodes import Metadata
     from frazil.array.interface import html
+    from frazil.metadata.model import Metadata
 else:
     _info = LateModule("frazil.array.info")
     data_source = LateModule("frazil.array.creation.data_source")

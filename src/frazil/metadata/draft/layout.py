@@ -9,8 +9,8 @@ from typing import ClassVar
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.draft.entry_point import Entry, JsonEncoding, new_entry
 from frazil.metadata.draft.parser import emit_document, parse_document
-from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
-from frazil.metadata.model import ArrayMetadata, ZarrFormat
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout
+from frazil.metadata.model import ArrayMetadata, Metadata, ZarrFormat
 from frazil.metadata.paths import check_draft_name, check_lenient_name
 
 ENTRY_KEY = "zarr.json"

@@ -23,9 +23,9 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.grids.chunk_keys import SEPARATORS, ChunkKeyEncoding, V2Keys
 from frazil.metadata.json_text import Json, found, item
-from frazil.metadata.layout import KnownExtensions, Metadata
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_integers, check_object, refusal
-from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata, ZarrFormat
 
 MEMBERS: Final = (
     "shape",

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from frazil.errors import InvalidInputError
 from frazil.metadata.json_text import Json, member
-from frazil.metadata.layout import KnownExtensions, Metadata
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import check_object, refusal
+from frazil.metadata.model import Metadata
 from frazil.metadata.paths import check_lenient_name, join, normalise
 from frazil.metadata.v2.documents import ARRAY, ATTRIBUTES, GROUP, NAMES, parse_node, read_document
 

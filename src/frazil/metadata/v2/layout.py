@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from frazil.metadata.json_text import dump_json
-from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.paths import check_lenient_name, join
 from frazil.metadata.v2.documents import (
     ARRAY,

@@ -9,8 +9,9 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.metadata.json_text import Json, member
-from frazil.metadata.layout import KnownExtensions, Metadata
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import check_object, refusal
+from frazil.metadata.model import Metadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, parse_node, read_document
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from frazil.metadata.layout import Candidate, KnownExtensions, Layout, Metadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Layout
+from frazil.metadata.model import Metadata
 from frazil.metadata.paths import check_name, is_reserved
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
 

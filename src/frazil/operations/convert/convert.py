@@ -8,7 +8,7 @@ from frazil.api.destinations import check_destination
 from frazil.api.repository_arguments import later_format
 from frazil.array.arguments import check_flag, check_surroundings, checked_progress
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation, missing
+from frazil.array.hierarchy.nodes import NodeLocation, missing
 from frazil.array.hierarchy.root import locate
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidInputError, StoreError
@@ -16,7 +16,7 @@ from frazil.metadata.draft.entry_point import parse_entry
 from frazil.metadata.draft.layout import DraftLayout, new_layout
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import Layout
-from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, parsed_format
+from frazil.metadata.model import FORMATS, GroupMetadata, Metadata, ZarrFormat, parsed_format
 from frazil.metadata.v2.layout import V2
 from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3

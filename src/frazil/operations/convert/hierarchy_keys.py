@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from frazil.base.record import Record
-from frazil.metadata.layout import Layout, Metadata
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.layout import Layout
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.paths import join
 from frazil.stores.keys.names import check_prefix
 

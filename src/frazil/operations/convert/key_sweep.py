@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from frazil.base.record import Record
-from frazil.metadata.layout import Metadata
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page, Version

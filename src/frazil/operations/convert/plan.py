@@ -24,8 +24,7 @@ from frazil.metadata.extensions import Extension, parse_extensions
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.metadata.json_text import Json, dump_json
-from frazil.metadata.layout import Metadata
-from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata, ZarrFormat
 from frazil.metadata.paths import check_draft_name
 from frazil.metadata.types.core import RAW_BYTES, DataType, RawType, raw_type
 from frazil.operations.convert.hierarchy_keys import Hierarchy

@@ -11,8 +11,7 @@ import numpy as np
 from frazil.base.record import Record
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, ConflictError
-from frazil.metadata.layout import Metadata
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.operations.convert.chunk_move import Moved, Route, check_chunks, check_folders, move_chunks
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Claims, Hierarchy
 from frazil.operations.convert.journal import Journal

@@ -15,9 +15,9 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array, with_limit
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.operations.shards.shard_index import (
     ShardTable,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.json_text import Json, NonFinite, as_json, dump_json, found, item, member, parse_json
 from frazil.metadata.members import check_object
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue as Element
 from frazil.metadata.types.variable_length import bytes_of
 from frazil.metadata.warnings import warn_caller
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 # the keys that a session shows for chunks, which a repository stores by coordinates
 _KEYS: Final = {"Slash": DefaultKeys("/"), "Dot": DefaultKeys(".")}

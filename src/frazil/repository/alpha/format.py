@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.refs import LAST_SEQUENCE, check_name
@@ -14,7 +13,7 @@ from frazil.formats.json_values import Json
 from frazil.formats.manifests import Manifest
 from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.repository.alpha import branches, history, snapshot_references, tags
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
@@ -42,8 +41,6 @@ from frazil.repository.format import (
     UnreadRef,
 )
 from frazil.repository.manifests.coordinates import grid_of
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _RULES = Rules(
     overlays=True,

@@ -14,12 +14,10 @@ from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json, copied
 from frazil.metadata.members import INT64_MAX
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.repository.alpha.documents import to_attributes, to_metadata
 from frazil.repository.alpha.file_cache import Files
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"
 

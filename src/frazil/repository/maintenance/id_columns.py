@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.base.arrays import among, distinct
+from frazil.base.arrays import Octets, among, distinct
 from frazil.formats.ids import ALPHABET, ID_BYTES, ID_CHARACTERS, ObjectId
-
-Octets = NDArray[np.uint8]
 
 Ids: TypeAlias = "NDArray[np.bytes_]"
 

@@ -9,8 +9,8 @@ from operator import eq
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Flags, Octets
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, FileCheck, Manifest, rows_of_array
@@ -26,9 +26,6 @@ from frazil.repository.manifests.coordinates import (
 from frazil.repository.manifests.manifest_parts import require_box
 from frazil.repository.virtual.file_checks import plain_location
 from frazil.stores.values import Columns
-
-Octets = NDArray[np.uint8]
-Booleans = NDArray[np.bool_]
 
 _FEW: Final = 4  # chunks
 
@@ -191,7 +188,7 @@ def _find_few(
 # --- references -------------------------------------------------------------------------------------------------------------------------
 
 
-def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
+def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Flags:
     """Whether both have the same references for the chunks at these positions, which both have: bool[k]."""
     same = np.zeros(len(positions), np.bool_)
     count = len(right.manifests)
@@ -204,11 +201,11 @@ def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
     return same
 
 
-def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_rows: Columns) -> Booleans:
+def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_rows: Columns) -> Flags:
     """bool[k]: whether row left_rows[i] of one manifest has the same reference as row right_rows[i] of another: the same inline bytes, the same span of the
     same chunk object, or of the same location. Coordinates and nodes are not compared."""
     kinds = left.kinds[left_rows]
-    same: Booleans = (kinds == right.kinds[right_rows]) & (left.lengths[left_rows] == right.lengths[right_rows])
+    same: Flags = (kinds == right.kinds[right_rows]) & (left.lengths[left_rows] == right.lengths[right_rows])
     inline = kinds == INLINE
     same &= inline | (left.offsets[left_rows] == right.offsets[right_rows])
     if (check := np.flatnonzero(same & (kinds == NATIVE))).size:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.base import arrays
+from frazil.base.arrays import Flags
 from frazil.formats.nodes import StoredMetadata
 from frazil.stores.values import Columns
 
-Booleans = NDArray[np.bool_]
 Keys = NDArray[np.generic]
 
 _KEY_BITS: Final = 63
@@ -51,7 +51,7 @@ class ChunkKeys:
         ]
         return True
 
-    def has(self, coordinates: Columns) -> Booleans:
+    def has(self, coordinates: Columns) -> Flags:
         """Which of int64[n, d] coordinates keys can hold: bool[n]."""
         return within(coordinates, [1 << min(bits, _KEY_BITS - 1) for bits in self._bits])
 
@@ -146,7 +146,7 @@ def sorting_order(rows: Columns) -> Columns:
     return ChunkKeys(rows.shape[1], rows).of(rows).argsort(kind="stable")
 
 
-def among(rows: Columns, others: Columns) -> Booleans:
+def among(rows: Columns, others: Columns) -> Flags:
     """Which rows are in others: bool[n]. Both from 0 on, of one rank, in any order."""
     if not len(rows) or not len(others):
         return np.zeros(len(rows), np.bool_)
@@ -155,7 +155,7 @@ def among(rows: Columns, others: Columns) -> Booleans:
     return arrays.among(keys.of(rows), arrays.distinct(keys.of(others)))
 
 
-def within(rows: Columns, grid: Sequence[int]) -> Booleans:
+def within(rows: Columns, grid: Sequence[int]) -> Flags:
     """Which rows are in a grid with this number of chunks along each dimension: bool[n]."""
     inside = np.ones(len(rows), np.bool_)
     for axis, count in enumerate(grid):

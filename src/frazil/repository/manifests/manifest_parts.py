@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from frazil import _kernel
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import Octets, offsets_of
 from frazil.base.reports import counted
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import ObjectId, encode_id
@@ -29,8 +28,6 @@ from frazil.formats.manifests import (
 from frazil.repository.manifests.boxes import Extents
 from frazil.repository.virtual.file_checks import distinct_location
 from frazil.stores.values import Columns
-
-Octets = NDArray[np.uint8]
 
 
 def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.repository.manifests.coordinates import sorting_order
@@ -17,8 +17,6 @@ from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED
 from frazil.repository.session.pending_chunks import store_pending
 from frazil.repository.session.read_log import Reads
 from frazil.repository.session.transaction import Transaction
-
-Octets = NDArray[np.uint8]
 
 
 class Written(Record):

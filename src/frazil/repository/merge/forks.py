@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.formats.manifests import Octets
 from frazil.repository.merge.apply import apply
 from frazil.repository.merge.conflicts import conflict_error, find_conflicts
 from frazil.repository.merge.session_delta import fork_delta, parent_delta

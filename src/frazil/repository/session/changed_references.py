@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
-from frazil.base.arrays import offsets_of
+from frazil.base.arrays import Octets, offsets_of
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES
-from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, Octets, filled
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Number, filled
 from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.transfer.content import read_error
 from frazil.stores.transfer.large_buffers import empty_buffer

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.base.arrays import distinct
+from frazil.base.arrays import Octets, distinct
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
-from frazil.formats.manifests import NATIVE, VIRTUAL, FileCheck, Octets
+from frazil.formats.manifests import NATIVE, VIRTUAL, FileCheck
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.change_set import ChangeSet

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias
 
 import numpy as np
 
+from frazil.base.arrays import Octets
 from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import encode_id
-from frazil.formats.manifests import Octets
 from frazil.formats.nodes import Node, NodeSnapshot, StoredMetadata
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.attributes import same_attributes
@@ -27,8 +26,6 @@ from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.array_storage.node_storage import NodeStorage
 
 __all__ = ["Options", "Transaction"]
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
 class Transaction(SessionState):

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from frazil.base.arrays import Octets
 from frazil.base.record import Record
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_ids
-from frazil.formats.manifests import Octets
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.session.change_set import NodeChange
 

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from frazil.errors import FrazilError
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, Metadata
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-
-Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
 class NodeReader(Protocol):

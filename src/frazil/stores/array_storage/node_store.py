@@ -22,7 +22,7 @@ from frazil.errors import (
 )
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import KnownExtensions
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.stores.array_storage.node_fetch import (
@@ -34,7 +34,7 @@ from frazil.stores.array_storage.node_fetch import (
     fetch_batches,
 )
 from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, grouped, level_of, ordered, split_chunk_key
-from frazil.stores.array_storage.node_storage import Metadata, NodeStorage
+from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import guard_of
 from frazil.stores.keys.names import check_key, is_prefix
