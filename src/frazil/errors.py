@@ -8,12 +8,12 @@ FrazilError
 │   ├── SelectionError (IndexError)  a selection that does not fit the array
 │   ├── MetadataError                a metadata document that breaks the rules
 │   ├── NodeKindError (AlreadyExistsError)  an array where a group was expected, or the reverse: open the node that exists
-│   ├── MissingPackageError          a module needs a package: install the extra that the hint names
+│   ├── MissingPackageError (ImportError)  a module needs a package: install the extra that the hint names
 │   ├── ConversionError              the other dialect cannot express something: look at .refusals, change or remove it
 │   └── UnknownExtensionError        a codec, data type, grid ... that is not registered: register it
 ├── ReadOnlyError (PermissionError, ValueError)  opened for reading: open it for writing
 ├── ConflictError                    another writer changed the same thing first: look at .conflicts, try again
-├── CommitUnknownError               the reply was lost: check the result before doing it again
+├── CommitUnknownError               the reply was lost: commit again without changes, which finds out
 ├── StoreError (OSError)             the store failed: repair the store or its connection, then try again
 │   └── AccessError                  an object exists, but cannot be read: change its permissions, or restore it from a copy
 └── DataError                        stored bytes are wrong: restore them from a copy, or write them again
