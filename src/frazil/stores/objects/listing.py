@@ -20,7 +20,7 @@ from frazil.base.retry import retry
 from frazil.errors import StoreError
 from frazil.stores.keys.listing import page_of
 from frazil.stores.objects.client_errors import breaks_off
-from frazil.stores.objects.range_requests import listed_version
+from frazil.stores.objects.versions import listed_version
 from frazil.stores.values import PAGE, Page
 
 if TYPE_CHECKING:

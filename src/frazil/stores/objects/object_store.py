@@ -17,9 +17,10 @@ from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
-from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
+from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest
 from frazil.stores.objects.redirects import checked_folders, warn_of_redirects
 from frazil.stores.objects.responses import are_of_several, put_together
+from frazil.stores.objects.versions import update_mode
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.store import Store

@@ -1,7 +1,7 @@
 """Reading one range of one object of an object store: the requests that it takes, and the differences between servers.
 
 Every request names its range, so that no response is larger: the client library would accept a body of any length. Which ranges are requested together,
-and how their answers are combined, is in object_store.py; files of web servers are read by web_reader.py."""
+and how their answers are combined, is in object_store.py; files of web servers are read by web_reader.py. versions.py has the versions of objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import StoreError
 from frazil.stores.objects.client_errors import (
     breaks_off,
     failure,
@@ -24,6 +24,7 @@ from frazil.stores.objects.client_errors import (
     read_failure,
 )
 from frazil.stores.objects.clients import Clients
+from frazil.stores.objects.versions import condition_of, version_of
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
 
@@ -152,44 +153,6 @@ def _memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 2**40  # where the system does not say
-
-
-def version_of(meta: ObjectMeta, kind: str) -> Version | None:
-    """The version in an object's metadata: its ETag, for GCS with the generation, which its conditional writes use. Without a strong ETag, its time and
-    size."""
-    tag = meta["e_tag"]
-    if tag is None or tag.startswith("W/"):
-        changed = meta["last_modified"]
-        # for servers without times the client returns the first second of 1970: then the version is unknown
-        return f"{changed.timestamp()} {meta['size']}".encode() if changed.timestamp() > 0 else None
-    generation = meta["version"] if kind == "GCSStore" else None
-    return tag.encode() if generation is None else f"{tag}\0{generation}".encode()
-
-
-def listed_version(meta: ObjectMeta, kind: str) -> Version | None:
-    """The version in a listing; None if it has less than a response for the object itself: no strong ETag, or no generation for GCS."""
-    tag = meta["e_tag"]
-    if tag is None or tag.startswith("W/") or (kind == "GCSStore" and meta["version"] is None):
-        return None
-    quoted = tag if tag.startswith('"') else f'"{tag}"'  # as in headers; some lists have no quotes
-    return version_of({**meta, "e_tag": quoted}, kind)
-
-
-def condition_of(version: Version) -> str | None:
-    """The ETag of a version, for If-Match; None if it has none."""
-    tag = version.decode(errors="replace").partition("\0")[0]
-    return tag if " " not in tag or tag.startswith('"') else None
-
-
-def update_mode(version: Version) -> dict[str, str]:
-    """The mode by which a client replaces only this version."""
-    tag, _, generation = version.decode(errors="replace").partition("\0")
-    if condition_of(version) is None:
-        raise InvalidInputError(
-            "an object store cannot compare this version",
-            hint="take it from `fetch`, `put` or `get_versioned`",
-        )
-    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
 class ObjectReader(RangeReader):

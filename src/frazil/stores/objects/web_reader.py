@@ -17,8 +17,8 @@ from frazil.stores.objects.range_requests import (
     Answer,
     RangeReader,
     RangeRequest,
-    condition_of,
 )
+from frazil.stores.objects.versions import condition_of
 from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
