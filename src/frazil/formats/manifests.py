@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil import _kernel
-from frazil.base.arrays import Octets, offsets_of
+from frazil.base.arrays import Columns, Octets, offsets_of
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.ids import ID_BYTES
@@ -20,7 +20,6 @@ from frazil.formats.ids import ID_BYTES
 FileBytes = bytes | bytearray | memoryview | _kernel.Segment
 
 Number = TypeVar("Number", bound=np.integer)
-Columns = NDArray[np.int64]
 
 INLINE: Final = 0
 NATIVE: Final = 1

@@ -13,7 +13,7 @@ from tests.repository.maintenance.garbage import fill, orphan, values
 
 import frazil
 from frazil.errors import FormatError
-from frazil.repository.maintenance.records import Columns, emit_columns, parse_columns
+from frazil.repository.maintenance.records import NamedColumns, emit_columns, parse_columns
 
 NAME = "0" * 20
 
@@ -78,7 +78,7 @@ def test_columns_of_another_type(tmp_path: Path, folder: str) -> None:
     assert whole(location)
 
 
-SHORTENED: dict[str, Callable[[Columns], Columns]] = {
+SHORTENED: dict[str, Callable[[NamedColumns], NamedColumns]] = {
     "no chunks": lambda columns: {**columns, "chunks": columns["chunks"][:0]},
     "no parents": lambda columns: {**columns, "parents": columns["parents"][:0]},
     "fewer starts": lambda columns: {**columns, "starts": columns["starts"][:-1]},
@@ -89,7 +89,7 @@ SHORTENED: dict[str, Callable[[Columns], Columns]] = {
 
 
 @pytest.mark.parametrize("change", SHORTENED.values(), ids=SHORTENED)
-def test_marks_that_do_not_fit_together(tmp_path: Path, change: Callable[[Columns], Columns]) -> None:
+def test_marks_that_do_not_fit_together(tmp_path: Path, change: Callable[[NamedColumns], NamedColumns]) -> None:
     """They are forgotten, and everything is read again."""
     location = tmp_path / "r"
     repo = collected(location)

@@ -22,7 +22,7 @@ from frazil.repository.replaced_files import files_alone, no_file, refuse_replac
 from frazil.stores.store import Store
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
-Columns: TypeAlias = "Mapping[str, Values]"
+NamedColumns: TypeAlias = "Mapping[str, Values]"
 Folder: TypeAlias = Literal["condemned", "expired", "lost", "marks", "pins", "runs", "tips"]
 
 FOLDER: Final = "gc/"
@@ -64,7 +64,7 @@ class RecordFile(Record):
         return self.name.split("/")[1]
 
 
-def emit_columns(columns: Columns) -> bytes:
+def emit_columns(columns: NamedColumns) -> bytes:
     """The bytes of one-dimensional columns."""
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
     shapes = [[name, column.dtype.str, len(column)] for name, column in columns.items()]
@@ -110,7 +110,7 @@ def new_record(folder: Folder) -> str:
     return f"{FOLDER}{folder}/{encode_id(new_id(os.urandom))}"
 
 
-def write_record(files: RepositoryFiles, name: str, columns: Columns) -> None:
+def write_record(files: RepositoryFiles, name: str, columns: NamedColumns) -> None:
     """Writes a file. Raises StoreError, ReadOnlyError."""
     store = files.store
     store.require("writable")
