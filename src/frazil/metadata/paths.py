@@ -83,6 +83,11 @@ def join(parent: str, path: str) -> str:
     return f"{parent}/{path}" if parent and path else parent or path
 
 
+def joined(*paths: str) -> str:
+    """A path from parts as users write them: without empty parts, and without slashes at the ends of parts."""
+    return "/".join([part for path in paths if (part := path.strip("/"))])
+
+
 def split(path: str) -> tuple[str, str]:
     """The parent's path and the node's own name; the root has neither: ("", "")."""
     parent, _, name = path.rpartition("/")

@@ -17,6 +17,7 @@ from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.base.record import Record
 from frazil.cli.arguments.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
+from frazil.metadata.paths import joined
 from frazil.operations.window import Window, window
 from frazil.repository.format import MAIN
 from frazil.repository.virtual.prefixes import Prefixes
@@ -109,7 +110,7 @@ def open_session(named: RefLocation, prefixes: list[str] | None = None) -> frazi
 def _in_repository(named: RefLocation, path: str, prefixes: list[str] | None) -> Array | Group:
     """The node that a LOCATION names, and the path in it. Raises NotFoundError, MetadataError."""
     session = open_session(named, prefixes)
-    below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
+    below = joined(named.path, path)
     try:
         return session.open(below)
     except NotFoundError as error:
@@ -176,7 +177,7 @@ def open_to_write(location: str, path: str, target: InSession | None) -> Array |
     """The node at LOCATION and the path in it, for writing. target: the result of `on_branch` for the location. Raises NotFoundError, MetadataError,
     InvalidInputError for a repository without a branch."""
     if target is not None:
-        return target.session.open("/".join(part for part in (target.path, path.strip("/")) if part))
+        return target.session.open(joined(target.path, path))
     try:
         return frazil.open(location, "r+", path=path)
     except NotFoundError as missing:

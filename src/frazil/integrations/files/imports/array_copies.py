@@ -20,6 +20,7 @@ from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
 from frazil.integrations.files.imports.layout import ArrayLayout
 from frazil.metadata.json_text import Json
+from frazil.metadata.paths import joined
 from frazil.operations.copy.journal import (
     JOURNAL_NAME,
     Journal,
@@ -121,11 +122,6 @@ def _prepared(copy: ArrayCopy, destination: Session | Location, group: str, orig
         to=joined(group, copy.path),
         named=(f"{origin} {copy.path}", None),
     )
-
-
-def joined(group: str, path: str) -> str:
-    """The path of a node below a group."""
-    return "/".join([part.strip("/") for part in (group, path) if part.strip("/")])
 
 
 def _digest(copies: Sequence[ArrayCopy]) -> str:

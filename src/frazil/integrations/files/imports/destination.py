@@ -15,6 +15,7 @@ from frazil.api.session import Session
 from frazil.array.hierarchy.repository_locations import is_repository, outer_repository
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError, NotFoundError
+from frazil.metadata.paths import joined
 from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.repository.format import MAIN
 from frazil.stores.locations import Location, resolve
@@ -79,9 +80,7 @@ def open_destination(
     if named is not None:
         repo = Repository.open(named.repository, virtual_prefixes=prefixes, runtime=runtime)
         session = repo.writable_session(named.ref or MAIN)
-        return Destination(
-            session, "/".join([part.strip("/") for part in (named.path, path) if part.strip("/")]), commits=True
-        )
+        return Destination(session, joined(named.path, path), commits=True)
     exists = is_repository(*resolve(location))
     if not exists and is_plain(location):
         if mode != "copy":

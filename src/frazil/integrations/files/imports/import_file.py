@@ -32,7 +32,7 @@ from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.source import TIME_LIMIT
-from frazil.metadata.paths import check_lenient_name, normalise
+from frazil.metadata.paths import check_lenient_name, joined, normalise
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.memory import MemoryStore
 
@@ -178,7 +178,7 @@ def _imported(
     prefixes: Prefixes | None,
     runtime: Runtime,
 ) -> Imported:
-    group = "/".join([part.strip("/") for part in (target.path, file.group) if part.strip("/")])
+    group = joined(target.path, file.group)
     try:
         return import_scanned(
             target.target,

@@ -19,7 +19,7 @@ from frazil.array.group import Group
 from frazil.base.record import Record
 from frazil.base.reports import human
 from frazil.errors import DataError, InvalidInputError, StoreError
-from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
+from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, make_groups
 from frazil.integrations.files.imports.layout import ArrayLayout, LayoutOptions, choose_layout
 from frazil.integrations.files.imports.references import check_references, set_references
 from frazil.integrations.files.imports.selection import select_variables
@@ -27,6 +27,7 @@ from frazil.integrations.files.libraries.decoded_chunks import DecodedChunks
 from frazil.integrations.files.numpy_files.arrays import KIND, check_stored
 from frazil.integrations.files.scanned import ScannedFile, Skipped, element_nbytes
 from frazil.integrations.files.sources.source import Source, source_of
+from frazil.metadata.paths import joined
 from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import Runtime
