@@ -1,10 +1,8 @@
-"""Weak references without callbacks: living objects are found, dead ones take no room, and a fork renews what it must."""
+"""Weak references without callbacks: living objects are found, and dead ones take no room."""
 
 from __future__ import annotations
 
 import ast
-import gc
-import os
 from contextvars import copy_context
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from tests.faults.concurrent_calls import in_threads
 from tests.faults.interrupted_lines import Interrupts, first_times
 from tests.rules.syntax import nodes
 
-from frazil.base.fork_safety import renew_after_fork
 from frazil.base.weak_references import Alone, WeakValues, is_alone
 
 SOURCES = Path(__file__).parents[2] / "src" / "frazil"
@@ -23,10 +20,7 @@ CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod"
 
 
 class Held:
-    renewed = 0
-
-    def after_fork(self) -> None:
-        self.renewed += 1
+    pass
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=400))
@@ -67,21 +61,6 @@ def test_threads_that_put_weak_values_lose_none() -> None:
 
     in_threads(8, add)
     assert {*map(id, weak.values())} == {*map(id, held)}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_fork_renews_what_lives() -> None:
-    value, ended = Held(), Held()
-    renew_after_fork(value)
-    renew_after_fork(ended)
-    del ended
-    gc.collect()
-    child = os.fork()
-    if child == 0:
-        os._exit(value.renewed)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert value.renewed == 0
 
 
 def named(node: ast.AST) -> str | None:
