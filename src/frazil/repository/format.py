@@ -184,13 +184,18 @@ class EncodedCommit(Record):
 class Referenced(Record):
     """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
-    parents  of each snapshot, from its own file; None if it names none
-    boxes    of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
+    ancestors  that the file of each snapshot lists, the parent first
+    boxes      of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
-    parents: Sequence[ObjectId | None]
+    ancestors: Sequence[Sequence[ObjectId]]
     boxes: Mapping[ObjectId, Collection[Box]] = MappingProxyType({})
+
+    @property
+    def parents(self) -> list[ObjectId | None]:
+        """Of each snapshot, from its own file; None if it names none."""
+        return [next(iter(own), None) for own in self.ancestors]
 
 
 class Documents(Protocol):

@@ -59,7 +59,7 @@ def verify(
     report = check_progress(progress)
     depth = checks.depth(options, report)
     fresh = files.uncached()
-    found, tips, _ = check(fresh, report, depth)
+    found, tips, *_ = check(fresh, report, depth)
     if not checks.decode:
         return found
     run = _Decoding(fresh, found.problems, depth.virtual_files or VirtualFiles(options.virtual, report), report, {})

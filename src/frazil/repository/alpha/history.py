@@ -40,7 +40,11 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
     while True:
         for info in infos[1:]:
             if info.id in walked:
-                raise FormatError("the history of a snapshot is a cycle", key=files.key(snapshot_key(file)))
+                raise FormatError(
+                    "the history of a snapshot is a cycle",
+                    key=files.key(snapshot_key(file)),
+                    hint="verify shows what is damaged, repair what can be repaired",
+                )
             walked.add(info.id)
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, NotFoundError
 from frazil.formats.alpha.attributes import encode_attributes
 from frazil.formats.alpha.manifests import encode_manifest
 from frazil.formats.alpha.nodes import encode_nodes
@@ -27,6 +27,7 @@ from frazil.repository.alpha.file_cache import FileBytes, Files
 from frazil.repository.alpha.file_digests import digested_id
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import (
+    HISTORY,
     commit_properties,
     digests_flag,
     has_file_digests,
@@ -204,10 +205,19 @@ def _snapshot(
 
 
 def _with_parent(files: Files, base: SnapshotFile, parent: ObjectId) -> SnapshotFile:
-    """A snapshot with another parent: its list of ancestors begins with the parent, followed by the list in the parent's file."""
+    """A snapshot with another parent: its list of ancestors begins with the parent, followed by the parents that the files of these ancestors name. Where one
+    cannot be read, or names none, the list in the file before it is used."""
     older = files.snapshot(parent)
-    history = (older.metadata._replace(id=parent), *older.history)
-    return base._replace(history=history, total_parents=older.total_parents + 1)
+    history, total = [older.metadata._replace(id=parent)], older.total_parents + 1
+    while older.history and len(history) < HISTORY:
+        following = older.history[0].id
+        try:
+            next_older = files.snapshot(following)
+        except (NotFoundError, FormatError):
+            break
+        history.append(older.history[0])
+        older = next_older
+    return base._replace(history=(*history, *older.history), total_parents=total)
 
 
 def _lists_of(nodes: Nodes, base: SnapshotFile) -> tuple[tuple[FileInfo, ...], tuple[FileInfo, ...]]:

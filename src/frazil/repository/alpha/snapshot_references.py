@@ -22,7 +22,7 @@ def listed(snapshot: SnapshotFile) -> Referenced:
     return Referenced(
         [info.id for info in snapshot.manifest_files],
         [info.id for info in snapshot.attribute_files],
-        [snapshot.history[0].id if snapshot.history else None],
+        [[info.id for info in snapshot.history]],
     )
 
 
@@ -30,14 +30,14 @@ def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
     """The files that some snapshots list or their nodes refer to. Snapshots are read in one batch and not cached. Raises NotFoundError, FormatError."""
     manifests: dict[ObjectId, None] = {}
     attributes: dict[ObjectId, None] = {}
-    parents: list[ObjectId | None] = []
+    ancestors: list[Sequence[ObjectId]] = []
     boxes: dict[ObjectId, set[Box]] = {}
     before: Nodes | None = None
     for file, snapshot in zip(snapshots, files.read_snapshots(snapshots), strict=True):
         found = listed(snapshot)
         manifests.update(dict.fromkeys(found.manifests))
         attributes.update(dict.fromkeys(found.attributes))
-        parents += found.parents
+        ancestors += found.ancestors
         nodes = snapshot.nodes
         for path in nodes if before is None else nodes.differing(before):
             try:
@@ -51,7 +51,7 @@ def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
             if own.attributes is not None:
                 attributes[own.attributes] = None
         before = nodes
-    return Referenced([*manifests], [*attributes], parents, boxes)
+    return Referenced([*manifests], [*attributes], ancestors, boxes)
 
 
 def _add_boxes(node: Node | None, boxes: dict[ObjectId, set[Box]]) -> None:

@@ -5,16 +5,24 @@ No file is rewritten: histories end where the record ends them (expired.py), and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
 from frazil.base.record import Record
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.format import MAIN, RepositoryFormat
+from frazil.repository.format import MAIN, Ancestor, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join
-from frazil.repository.maintenance.reachable import heads, refuse_unread_refs, tagged
+from frazil.repository.maintenance.reachable import (
+    heads,
+    is_same,
+    names_wrong_parent,
+    own_parent,
+    refuse_unread_refs,
+    tagged,
+)
 from frazil.repository.maintenance.report import Expired
 from frazil.repository.maintenance.tips import refuse_lost_tips
 from frazil.repository.synced_tips import sync_tips
@@ -46,7 +54,7 @@ _ONE: Final = 1
 
 def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) -> Expired:
     """Expires the snapshots of all branches that are too old by the policy, except those that other branches or tags keep. Raises InvalidInputError,
-    FormatError for damaged histories, StoreError, ReadOnlyError."""
+    FormatError and NotFoundError for damaged histories, StoreError, ReadOnlyError."""
     if policy.keep_last < 1:
         raise InvalidInputError("keep_last must be 1 or more: a branch points to its last snapshot", hint="keep_last=1")
     files.require()
@@ -60,23 +68,28 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     refuse_unread_refs(files)
     refuse_lost_tips(files)
     before = set(id_list(expired_ids(files)))
-    expired_branches, expired_tags = [], []
-    histories: list[_History] = []
-    tips = heads(files)
+    tips, tags = heads(files), tagged(files)
     if not dry_run:
         sync_tips(files, tips)
-    for tip in tips:
-        history = _history(files, tip.snapshot, before, policy.older_than, policy.keep_last)
-        if policy.branches_too and tip.branch != MAIN and _is_old(files, tip.snapshot, policy.older_than):
-            expired_branches.append(tip)
-            history = history._replace(kept=0)
-        histories.append(history)
-    for name, snapshot in tagged(files).items():
-        history = _history(files, snapshot, before, policy.older_than, _ONE)
-        if not policy.keep_tagged and _is_old(files, snapshot, policy.older_than):
-            expired_tags.append((name, snapshot))
-            history = history._replace(kept=0)
-        histories.append(history)
+    expired_branches = [
+        tip
+        for tip in tips
+        if policy.branches_too and tip.branch != MAIN and _is_old(files, tip.snapshot, policy.older_than)
+    ]
+    expired_tags = [
+        (name, snapshot)
+        for name, snapshot in tags.items()
+        if not policy.keep_tagged and _is_old(files, snapshot, policy.older_than)
+    ]
+    names = tuple(name for name, _ in expired_tags), tuple(tip.branch for tip in expired_branches)
+    gone_tags, gone_branches = map(set, names)
+    starts = [(tip.snapshot, 0 if tip.branch in gone_branches else policy.keep_last) for tip in tips]
+    starts += [(snapshot, 0 if name in gone_tags else _ONE) for name, snapshot in tags.items()]
+    parents = _Parents(files)
+    while True:
+        histories = [_history(parents, start, before, policy.older_than, keep) for start, keep in starts]
+        if parents.settle():
+            break
     remaining = {snapshot for history in histories for snapshot in history.ids[: history.kept]}
     expired = list(
         dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in remaining)
@@ -88,15 +101,58 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
             files.delete_tag(name, snapshot)
         for tip in expired_branches:
             files.delete_branch(tip.branch, tip.snapshot)
-    names = tuple(name for name, _ in expired_tags), tuple(tip.branch for tip in expired_branches)
     return Expired(dry_run, tuple(map(encode_id, expired)), len(remaining), *names)
 
 
-def _history(files: RepositoryFormat, start: ObjectId, before: set[ObjectId], older_than: int, keep: int) -> _History:
-    """The history of a ref. The first snapshot that is too old, and all before it, are not kept."""
+class _Parents:
+    """The histories of several refs. If two name different parents of a snapshot, its own file counts: what a wrong list leaves out would expire."""
+
+    __slots__ = ("_contradicted", "_files", "_listed", "_own")
+
+    def __init__(self, files: RepositoryFormat) -> None:
+        self._files = files
+        self._listed: dict[ObjectId, ObjectId] = {}
+        self._own: dict[ObjectId, ObjectId] = {}
+        self._contradicted: set[ObjectId] = set()
+
+    def history(self, start: ObjectId) -> Iterator[Ancestor]:
+        """As RepositoryFormat.ancestors."""
+        at: ObjectId | None = start
+        passed: set[ObjectId] = set()
+        while at is not None and at not in passed:
+            passed.add(at)
+            following: ObjectId | None = None
+            for found in self._files.ancestors(at):
+                yield found
+                own, parent = self._own.get(found.snapshot), found.parent
+                if own is not None and not is_same(self._files, own, parent):
+                    following = own
+                    break
+                if own is None and parent is not None and self._listed.setdefault(found.snapshot, parent) != parent:
+                    self._contradicted.add(found.snapshot)
+            at = following
+
+    def settle(self) -> bool:
+        """Whether the histories that were followed agree. Otherwise they are to be followed again. Raises FormatError if it is unknown which is right."""
+        for snapshot in self._contradicted:
+            own = own_parent(self._files, snapshot)
+            if own is None or names_wrong_parent(self._files, snapshot):
+                raise FormatError(
+                    f"two histories name different parents of {encode_id(snapshot)}, whose file does not show which is right",
+                    key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
+                    hint="verify shows more; nothing has expired",
+                )
+            self._own[snapshot] = self._files.snapshot_id(own)
+        settled = not self._contradicted
+        self._contradicted, self._listed = set(), {}
+        return settled
+
+
+def _history(parents: _Parents, start: ObjectId, before: set[ObjectId], older_than: int, keep: int) -> _History:
+    """The history of a ref. The first snapshot that is too old, and all before it, are not kept. keep: how many are kept at any age; 0: the ref expires"""
     ids: list[ObjectId] = []
-    remaining: int | None = None
-    for number, found in zip(count(), files.ancestors(start), strict=False):
+    remaining: int | None = None if keep else 0
+    for number, found in zip(count(), parents.history(start), strict=False):
         if number and found.snapshot in before:
             break
         if remaining is None and number >= keep and found.info.written_at < older_than:

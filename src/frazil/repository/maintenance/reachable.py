@@ -10,12 +10,12 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
-from frazil.errors import FormatError, FrazilError, NotFoundError
+from frazil.errors import AccessError, FormatError, FrazilError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE, Manifest
-from frazil.repository.format import MAIN, Box, RepositoryFormat, Tip
+from frazil.repository.format import MAIN, Box, Referenced, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
-from frazil.repository.maintenance.expired import expired_ids
+from frazil.repository.maintenance.expired import expired_ids, may_end
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.object_listing import list_objects
@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _TRIES: Final = 4
 _SNAPSHOTS: Final = 64  # read in one batch
+_LISTED: Final = 8  # ancestors in the list of a snapshot that are looked at: as many as Frazil writes
 _MANIFESTS: Final = 16
 _FEW_TIPS: Final = 8  # whose histories are followed one snapshot at a time; each begins with a request
 _NEAR: Final = 128  # snapshots that are visited so
@@ -91,8 +92,45 @@ def roots(files: RepositoryFormat) -> list[ObjectId]:
     return list(dict.fromkeys(found))
 
 
+def own_parent(files: RepositoryFormat, snapshot: ObjectId) -> ObjectId | None:
+    """The parent that the file of a snapshot names, whatever else is in it; None if it names none or cannot be read. Raises StoreError."""
+    with suppress(NotFoundError, FormatError):
+        (named,) = files.listed(files.snapshot(snapshot)).parents
+        return named
+    return None
+
+
+def is_same(files: RepositoryFormat, one: ObjectId, other: ObjectId | None) -> bool:
+    """Whether two ids in histories name one snapshot, as the first of a repository may have two. Raises StoreError."""
+    if one == other or other is None:
+        return one == other
+    with suppress(NotFoundError, FormatError, AccessError):
+        return files.snapshot_id(one) == files.snapshot_id(other)
+    return False
+
+
+def names_wrong_parent(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether the first snapshot in a list of ancestors is wrong, as the rest of the list shows: the right one may be named nowhere else. False for a list that
+    a record of an expiry accepts. Raises StoreError."""
+    with suppress(NotFoundError, FormatError):
+        (listed,) = files.listed(files.snapshot(snapshot)).ancestors
+        parent, before, oldest = (*listed, None, None, None)[:3]
+        if parent is None or before is None:
+            return False
+        if files.listed(files.snapshot(before)).parents != [oldest] or may_end(files, snapshot):
+            return False
+        (others,) = files.listed(files.snapshot(parent)).ancestors
+        if others:
+            return others[0] != before and oldest not in others[:3]
+        return files.history_fault(parent) is None  # it is the first snapshot
+    return False
+
+
 class _Ancestry:
-    """The parents of snapshots, each looked up once. Expired ancestors do not count."""
+    """The parents of snapshots, each looked up once. Expired ancestors do not count.
+
+    A parent is known from the lists of ancestors in later snapshots until the file of the snapshot itself is read, which then counts. What only lists name is
+    kept, too, if it exists: one of the two is wrong."""
 
     def __init__(self, files: RepositoryFormat, marks: Marks, expired: Ids) -> None:
         self._files = files
@@ -102,7 +140,9 @@ class _Ancestry:
         }
         self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that differ from those of files
         self._expired = set(id_list(expired))
-        self.others: dict[ObjectId, None] = {}  # further parents, if two files name different ones: both are kept
+        self._nearest: dict[ObjectId, tuple[ObjectId, ObjectId]] = {}  # the first two in each list that was read
+        self._live: dict[ObjectId, ObjectId] = {}
+        self.others: dict[ObjectId, None] = {}  # further snapshots that lists name
         self._short: dict[
             ObjectId, FormatError
         ] = {}  # histories that end too early, unless another file continues them
@@ -116,29 +156,70 @@ class _Ancestry:
             return None
         return self._names.get(parent, parent)
 
-    def add_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
-        """Adds a parent from a file, if it differs from the known one: a history that ends too early would make needed objects garbage. Raises
-        FormatError if the parent does not exist."""
-        recorded = self._parents[snapshot]
-        if named is not None:
-            self._short.pop(snapshot, None)
-        if named is None or named in self._expired or named == recorded:
+    def add_list(self, snapshot: ObjectId, listed: Sequence[ObjectId]) -> None:
+        """Adds what the file of a live snapshot says about its ancestors. Raises FormatError if its parent does not exist."""
+        if not listed:
+            if (
+                self._parents[snapshot] is not None and self._files.history_fault(snapshot) is None
+            ):  # the first snapshot
+                self._keep(self._parents[snapshot])
+                self._parents[snapshot] = None
             return
-        if named not in self._names:
-            try:
-                self._names[named] = self._files.snapshot_id(named)
-            except NotFoundError as error:
+        self._add_own(snapshot, listed[0])
+        if len(listed) > 1:
+            self._nearest[snapshot] = listed[0], listed[1]
+        for named in listed[1:_LISTED]:
+            if named in self._expired:
+                return
+            file = named if named in self._live else self._file(named)
+            if file is not None and file not in self._live:
+                self.others[file] = None
+
+    def refuse_wrong_parents(self) -> None:
+        """Raises FormatError if a snapshot names a wrong parent, as the rest of its list shows: its right parent may be named nowhere else."""
+        for snapshot, (parent, before) in self._nearest.items():
+            if self._parents.get(parent) != before and names_wrong_parent(self._files, snapshot):
                 raise FormatError(
-                    f"a history contains a snapshot, but not {encode_id(named)}, which that snapshot names as its parent",
+                    f"a snapshot names {encode_id(parent)} as its parent, which the rest of its list of ancestors does not follow",
                     key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
-                    hint="verify shows more; nothing was removed",
-                ) from error
-        file = self._names[named]
-        if recorded is None or file != self._names.get(recorded, recorded):
-            self.others[file] = None
+                    hint="verify shows more, and repair what can be done; nothing was removed",
+                )
+
+    def _add_own(self, snapshot: ObjectId, named: ObjectId) -> None:
+        self._short.pop(snapshot, None)
+        recorded = self._parents[snapshot]
+        if named == recorded:
+            return
+        file = None if named in self._expired else self._file(named)
+        if file is None and named not in self._expired:
+            raise FormatError(
+                f"a history contains a snapshot, but not {encode_id(named)}, which that snapshot names as its parent",
+                key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
+                hint="verify shows more; nothing was removed",
+            )
+        self._parents[snapshot] = named
+        if file is None or recorded is None or file != self._names.get(recorded, recorded):
+            self._keep(recorded)
+
+    def _keep(self, named: ObjectId | None) -> None:
+        """Keeps a snapshot that only lists name or, if it does not exist, the next one in the list."""
+        passed: set[ObjectId] = set()
+        while named is not None and named not in self._expired and named not in passed:
+            file = self._file(named)
+            if file is not None:
+                self.others[file] = None
+                return
+            passed.add(named)
+            named = self._parents.get(named)
+
+    def _file(self, named: ObjectId) -> ObjectId | None:
+        if named not in self._names:
+            with suppress(NotFoundError):
+                self._names[named] = self._files.snapshot_id(named)
+        return self._names.get(named)
 
     def _walk(self, start: ObjectId) -> None:
-        """Follows a history as far as it is unknown. If a file contradicts a later one, its own history is used from there on."""
+        """Follows a history as far as it is unknown. If a list leads to damage, the file of the last snapshot itself shows where the history continues."""
         last: ObjectId | None = None
         try:
             for found in self._files.ancestors(start):
@@ -146,7 +227,11 @@ class _Ancestry:
                 if found.parent is None and at != start:  # the oldest may have another id in histories
                     self._names[at] = at = self._files.snapshot_id(at)
                 if at in self._parents:
-                    self.add_parent(at, found.parent)
+                    if found.parent is not None and at in self._short:
+                        del self._short[at]
+                        self._parents[at] = found.parent
+                    elif found.parent != self._parents[at]:
+                        self._keep(found.parent)
                     break
                 self._parents[at], last = found.parent, at
                 if found.parent in self._expired:
@@ -154,17 +239,26 @@ class _Ancestry:
         except NotFoundError as error:
             raise _missing(self._files, start, error) from error
         except FormatError as error:
-            if last is None:
-                raise
-            following = self._parents[last]
-            if following is None:
-                self._short[last] = error
-            elif following not in self._parents:
-                self._walk(following)
+            self._walk_on(start if last is None else last, error)
+
+    def _walk_on(self, last: ObjectId, error: FormatError) -> None:
+        """Continues a walk that ended with an error behind a snapshot."""
+        own = own_parent(self._files, last)
+        if last not in self._parents:  # its whole list is wrong
+            if own is None:
+                raise error
+            self._parents[last] = own
+        if own is not None:
+            self._add_own(last, own)
+        following = self._parents[last]
+        if following is None:
+            self._short[last] = error
+        elif following not in self._parents and following not in self._expired:
+            self._walk(following)
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
         """The snapshots that some lead to, including themselves, sorted; and the parent of each, even if it has expired. Raises FormatError."""
-        live: dict[ObjectId, ObjectId] = {}
+        live = self._live = dict[ObjectId, ObjectId]()
         waiting = list(starts)
         while waiting:
             if len(waiting) == len(starts) or len(waiting) % _SNAPSHOTS == 0:
@@ -299,21 +393,19 @@ def _mark(
         base = marks._replace(manifests=marks.manifests[:0], attributes=marks.attributes[:0], snapshots=snapshots[:0])
     manifests, attributes = [base.manifests], [base.attributes]
     boxes: dict[ObjectId, set[Box]] = {}
-    read = base.snapshots
+    read, missing = base.snapshots, dict[ObjectId, NotFoundError]()
     while len(new := id_list(without(snapshots, read))):
         for low in range(0, len(new), _SNAPSHOTS):
             part = new[low : low + _SNAPSHOTS]
-            try:
-                found = files.referenced(part)
-            except NotFoundError as error:
-                raise _missing(files, part[0], error) from error
-            for snapshot, named in zip(part, found.parents, strict=True):
+            part, found, gone = _referenced(files, part)
+            missing |= gone
+            for snapshot, listed in zip(part, found.ancestors, strict=True):
                 if files.is_changed(snapshot):
                     raise FormatError(
                         "a snapshot has other bytes than were written",
                         key=files.key(f"snapshots/{encode_id(snapshot)}"),
                     )
-                ancestry.add_parent(snapshot, named)
+                ancestry.add_list(snapshot, listed)
             manifests.append(id_column(found.manifests))
             attributes.append(id_column(found.attributes))
             for manifest, own in found.boxes.items():
@@ -321,6 +413,9 @@ def _mark(
             progress("snapshots read", len(part))
         read = snapshots
         snapshots, parents = ancestry.live(starts)  # with the parents that only these files name
+        for snapshot in missing.keys() & set(id_list(snapshots)) if missing else ():  # others were only in wrong lists
+            raise _missing(files, snapshot, missing[snapshot])
+    ancestry.refuse_wrong_parents()
     all_manifests = join(manifests)
     marks = marks._replace(
         snapshots=snapshots, parents=parents, manifests=all_manifests, attributes=join(attributes)
@@ -329,6 +424,26 @@ def _mark(
     reachable = Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests))
     # marks have only one parent for each snapshot
     return reachable, marks.without_snapshots() if ancestry.others else marks
+
+
+def _referenced(
+    files: RepositoryFormat, snapshots: list[ObjectId]
+) -> tuple[list[ObjectId], Referenced, dict[ObjectId, NotFoundError]]:
+    """The snapshots of which there is a file, what they refer to, and the errors of the others."""
+    missing: dict[ObjectId, NotFoundError] = {}
+    while True:
+        try:
+            return snapshots, files.referenced(snapshots), missing
+        except NotFoundError as error:
+            before = len(missing)
+            for snapshot in snapshots:
+                try:
+                    files.snapshot_id(snapshot)
+                except NotFoundError as of_this:
+                    missing[snapshot] = of_this
+            if len(missing) == before:
+                raise _missing(files, snapshots[0], error) from error
+            snapshots = [snapshot for snapshot in snapshots if snapshot not in missing]
 
 
 def _read_manifests(

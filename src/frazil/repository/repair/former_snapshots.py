@@ -11,6 +11,7 @@ from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import BrokenNode, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.reachable import names_wrong_parent
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.repair.array_references import Source, read_pieces
 from frazil.repository.verification.histories import UNREADABLE
@@ -38,6 +39,8 @@ def parent_of(files: RepositoryFormat, file: ObjectId) -> ObjectId | None:
     """The parent of a snapshot whose list of ancestors is wrong: the first of that list or, if it has none, the snapshot that a branch pointed to before it
     first pointed to this one. None if it is unknown, or itself has a wrong list. Raises StoreError."""
     (named,) = files.listed(files.snapshot(file)).parents
+    if names_wrong_parent(files, file):
+        return None
     candidates = {named} if named is not None else _tips_before(files, file)
     if len(candidates) != 1:
         return None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.reachable import Progress
+from frazil.repository.maintenance.reachable import Progress, names_wrong_parent
 from frazil.repository.repair.report import Entry
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.references import ChunkFiles
@@ -82,7 +82,10 @@ class HistoryEnds:
         for candidate in (tip, at):
             with suppress(*UNREADABLE):
                 is_mended = history.follows and candidate in self._mended  # but not for a tag there
-                if not is_mended and self._files.history_fault(candidate) is not None:
+                is_wrong = self._files.history_fault(candidate) is not None or names_wrong_parent(
+                    self._files, candidate
+                )
+                if not is_mended and is_wrong:
                     self.last.setdefault(candidate, history.ref)
 
     def _find_damaged(self, history: History) -> None:

@@ -121,6 +121,7 @@ class _Run:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
         self._chunk_files = checked.chunk_files
+        self._wrong_lists = checked.wrong_lists
         self._lost_tips = LostTips(files, checked.found.orphan_ids["snapshots"], checked.chunk_files, progress)
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
@@ -190,6 +191,8 @@ class _Run:
             self._chunk_files,
             self._progress,
         )
+        if snapshot in self._wrong_lists:
+            problems = (*problems, self._wrong_lists[snapshot]._replace(ref=ref))
         return problems if self._decode is None else self._decode([(ref, snapshot)], problems)
 
     # --- branches

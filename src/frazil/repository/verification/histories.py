@@ -11,6 +11,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
+from frazil.repository.maintenance.reachable import own_parent
 from frazil.repository.maintenance.tips import lost_text, lost_tips
 from frazil.repository.verification.report import Findings, Subject
 
@@ -97,6 +98,9 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 "ref" if at_tip else "history", type(error)(text, key=error.key), Subject(ref, encode_id(start))
             )
         except UNREADABLE as error:
+            own = own_parent(files, start) if isinstance(error, FormatError) else None
+            if start not in reached and own is not None:  # its whole list is wrong
+                reached[start] = ReachedSnapshot(start, ref, False, own)
             found.unreadable("history" if start in reached else "snapshot", error, Subject(ref, encode_id(start)))
             last = next(reversed(reached.values()), None)
             if last is not None and last.ref == ref and last.parent is not None:

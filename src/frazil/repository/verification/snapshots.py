@@ -21,6 +21,7 @@ from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.report import Findings, Subject
 
 _SNAPSHOTS: Final = 64  # read in one batch
+MOST_LISTED: Final = 64  # the alpha library lists all ancestors in each snapshot
 
 T = TypeVar("T")
 
@@ -53,9 +54,18 @@ class Expected:
     attributes  by id, then by location: where they are referred to
     disjoint    lists of manifests that may not share a chunk, by id and rank of the array and the ids of the list: where the list is used
     listed_manifests, listed_attributes  by id: a place that names the file, whether or not a node uses it
-    parents     by id: snapshots that another snapshot names as its parent, unlike its history; and the ref that led to it"""
+    ancestors   by id of a snapshot: those that its file lists, at most MOST_LISTED
+    other_parents  snapshots whose files name another parent than their history, and that parent"""
 
-    __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests", "parents")
+    __slots__ = (
+        "ancestors",
+        "attributes",
+        "disjoint",
+        "listed_attributes",
+        "listed_manifests",
+        "manifests",
+        "other_parents",
+    )
 
     def __init__(self) -> None:
         self.manifests: dict[ObjectId, dict[tuple[int, int], Use]] = {}
@@ -63,7 +73,8 @@ class Expected:
         self.disjoint: dict[tuple[int, int, tuple[ObjectId, ...]], Subject] = {}
         self.listed_manifests: dict[ObjectId, Subject] = {}
         self.listed_attributes: dict[ObjectId, Subject] = {}
-        self.parents: dict[ObjectId, str] = {}
+        self.ancestors: dict[ObjectId, Sequence[ObjectId]] = {}
+        self.other_parents: dict[ReachedSnapshot, ObjectId] = {}
 
     def add(self, node: NodeSnapshot, subject: Subject, rules: Rules) -> None:
         """Adds the manifests and files that a node refers to."""
@@ -219,15 +230,13 @@ def _check_lists(
     if beside:
         text = f"the snapshot does not list {counted(len(beside), 'file')} that its nodes refer to, such as {encode_id(beside[0])}"
         found.add("list", text, own.subject, key)
-    (parent,) = listed.parents
+    (parent,), (ancestors,) = listed.parents, listed.ancestors
+    expected.ancestors[own.file] = ancestors[:MOST_LISTED]
     if parent is None or parent == own.parent or not (own.first or own.parent is not None):
         return
     if own.first and _has_expired(files, parent):
         return
-    listed_parent = "nothing" if own.parent is None else encode_id(own.parent)
-    text = f"a later snapshot gives {listed_parent} as the parent of this one, but this one names {encode_id(parent)}"
-    found.add("history", text, own.subject, key)
-    expected.parents.setdefault(parent, own.ref)
+    expected.other_parents[own] = parent
 
 
 def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from frazil.base.record import Record
@@ -23,6 +23,7 @@ from frazil.repository.verification.histories import (
     walk_histories,
     walk_on,
 )
+from frazil.repository.verification.parents import check_parents
 from frazil.repository.verification.references import ChunkFiles, References
 from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.snapshots import Expected, add_expectations
@@ -31,11 +32,14 @@ from frazil.stores.keys.names import COPY_JOURNAL
 
 
 class Checked(Record):
-    """The findings, the snapshots that branches and tags point to, with "branch NAME" or "tag NAME", and the listed chunk files."""
+    """The findings, the snapshots that branches and tags point to, with "branch NAME" or "tag NAME", and the listed chunk files.
+
+    wrong_lists  snapshots with a wrong list of ancestors: the problem of each"""
 
     found: Verification
     tips: tuple[tuple[str, ObjectId], ...]
     chunk_files: ChunkFiles
+    wrong_lists: Mapping[ObjectId, Problem]
 
 
 class Depth(Record):
@@ -69,8 +73,10 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     new = snapshots
     while new:
         add_expectations(files, new, expected, found, progress)
-        new = walk_on(files, expected.parents, snapshots) if depth.history and expected.parents else []
+        named = {parent: own.ref for own, parent in expected.other_parents.items()}
+        new = walk_on(files, named, snapshots) if depth.history and named else []
         snapshots += new
+    wrong_lists = check_parents(files, tips, expected, found)
     _check_attributes(files, expected, found)
     chunk_files = list_chunk_files(files, progress)
     checked = References(files, chunk_files, found, depth.virtual_files)
@@ -109,6 +115,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
         ),
         tuple(tips),
         chunk_files,
+        wrong_lists,
     )
 
 
@@ -158,6 +165,7 @@ def problems_of(
     check_own_history(files, snapshot.file, snapshot.ref, found)
     expected = Expected()
     add_expectations(files, [snapshot], expected, found, progress)
+    check_parents(files, [], expected, found)
     _check_attributes(files, expected, found)
     checked = References(files, chunk_files, found)
     checked.check_all(expected, progress)

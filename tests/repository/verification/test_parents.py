@@ -1,0 +1,114 @@
+"""Wrong ids in the lists of ancestors of several branches and tags: what a verification calls sound works, and no collection removes what a ref needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.repository.maintenance.garbage import FORMATS
+from tests.repository.repair.test_contradictions import reopened, rewrite
+from tests.slow_properties import search
+
+import frazil
+from frazil.errors import FrazilError
+from frazil.formats.alpha.snapshots import SnapshotFile
+from frazil.formats.ids import decode_id
+from frazil.stores import MemoryStore
+
+COMMITS = 12
+LISTED = 8  # ancestors that a snapshot lists
+NOWHERE = bytes(12)
+
+
+def branched(*, depths: list[tuple[str, int]]) -> tuple[MemoryStore, frazil.Repository, list[str]]:
+    """Commits on `main`, some on a branch `side` that begins in the middle, and further refs: a kind, and how many commits before the tip. Returns the ids of
+    `main`."""
+    store = MemoryStore()
+    repo = FORMATS[0](store)
+    for number in range(COMMITS):
+        with repo.transaction(message=str(number)) as root:
+            root.attrs["number"] = number
+    ids = [commit.id for commit in repo.history()]
+    repo.create_branch("side", ids[COMMITS // 2])
+    for number in range(3):
+        with repo.transaction("side", message=f"side {number}") as root:
+            root.attrs["number"] = number
+    for number, (kind, depth) in enumerate(depths):
+        name = f"{'az'[number % 2]}{number}"  # before and after `main`
+        if kind == "branch":
+            repo.create_branch(name, ids[depth])
+        else:
+            repo.create_tag(name, ids[depth])
+    return store, repo, ids
+
+
+def with_another(position: int, other: bytes) -> Callable[[SnapshotFile], SnapshotFile]:
+    def change(snapshot: SnapshotFile) -> SnapshotFile:
+        listed = list(snapshot.history)
+        position_in = position % len(listed)
+        listed[position_in] = listed[position_in]._replace(id=other)
+        return snapshot._replace(history=tuple(listed))
+
+    return change
+
+
+def histories(repo: frazil.Repository) -> dict[str, list[str]]:
+    return {name: [commit.id for commit in repo.history(name)] for name in (*repo.branches, *repo.tags)}
+
+
+def works(action: Callable[[], object]) -> bool:
+    refused: list[FrazilError] = []
+    try:
+        action()
+    except FrazilError as error:
+        refused.append(error)
+    assert all(error.hint for error in refused), refused
+    return not refused
+
+
+REFS = st.lists(st.tuples(st.sampled_from(["branch", "tag"]), st.integers(0, COMMITS - 2)), max_size=3)
+
+
+@search(slowness=2)
+@given(
+    refs=REFS,
+    damaged=st.integers(0, COMMITS + 1),
+    position=st.integers(0, LISTED - 1),
+    other=st.none() | st.integers(0, COMMITS + 2),
+    keep=st.integers(1, COMMITS),
+)
+def test_what_is_sound_works(
+    refs: list[tuple[str, int]], damaged: int, position: int, other: int | None, keep: int
+) -> None:
+    """One entry in the list of a snapshot names another one, or none that exists."""
+    store, repo, ids = branched(depths=refs)
+    ids = [*ids, *(commit.id for commit in repo.history("side"))][: len(ids) + 3]
+    before, files = histories(repo), set(store.list_prefix("snapshots/"))
+    at = ids[damaged if damaged < COMMITS else damaged + 1]  # the first snapshot has no list
+    rewrite(store, at, with_another(position, NOWHERE if other is None else decode_id(ids[other])))
+    repo = reopened(repo)
+    found = repo.verify()
+    same = False
+    if works(lambda: histories(repo)):
+        same = histories(repo) == before
+    collected = works(lambda: repo.garbage_collect(now=True))
+    assert set(store.list_prefix("snapshots/")) == files
+    done = repo.repair()
+    assert set(store.list_prefix("snapshots/")) >= files
+    assert not (found.ok and done.commits)
+    expired = works(lambda: repo.expire(older_than=timedelta(0), keep_last=keep))
+    if found.ok:
+        assert same
+        assert collected
+        assert expired
+    else:
+        assert all(problem.key for problem in found.problems)
+        again = repo.repair()
+        assert not again.commits
+        assert not again.created
+    kept = {name: 1 if name in repo.tags else keep - (name in done.commits) for name in before}
+    needed = {at for name, history in before.items() for at in history[: kept[name]]}
+    works(lambda: repo.garbage_collect(now=True))
+    assert {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")} >= needed
