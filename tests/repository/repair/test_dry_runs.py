@@ -14,6 +14,7 @@ from tests.repository.repair.test_damaged_by_hand import newest
 import frazil
 from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import decode_snapshot, encode_and_index
+from frazil.repository.repair.branches import last_complete
 from frazil.repository.repair.report import Repair
 
 ALL = {"older": True, "accept_loss": True, "tips": True, "history": True}
@@ -127,6 +128,24 @@ def test_tips_go_back_instead_of_a_mix_of_two_commits(tmp_path: Path) -> None:
     assert done.created == {"dev-damaged": tip}
     frazil.Repository.open(tmp_path).delete_branch("dev-damaged")
     assert frazil.Repository.open(tmp_path).verify(decode=True).ok
+
+
+def test_the_snapshot_to_go_back_to_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = created(tmp_path)
+    with repo.transaction("dev", message="another array") as root:
+        root.create_array("n", data=[1])
+    for path in (tmp_path / "manifests").iterdir():
+        if "used by branch dev, /a" in str(repo.show(path.name)):
+            path.unlink()
+    searches: list[object] = []
+
+    def counted(*arguments: object) -> object:
+        searches.append(arguments)
+        return last_complete(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("frazil.repository.repair.repair.last_complete", counted)
+    assert list(frazil.Repository.open(tmp_path).repair(tips=True).moved) == ["dev"]
+    assert len(searches) == 1
 
 
 def test_the_repaired_state_of_a_tag_does_not_go_back(tmp_path: Path) -> None:

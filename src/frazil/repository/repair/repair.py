@@ -139,6 +139,7 @@ class _Run:
         self._repairs: dict[
             ObjectId, ObjectId
         ] = {}  # of tips of branches: the commit that repairs each; empty in a dry run
+        self._complete: dict[tuple[Tip, bool], ObjectId | None] = {}  # the last complete snapshots before tips
         self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit after them lists
 
     # --- existing state
@@ -289,12 +290,15 @@ class _Run:
 
     def _last_complete(self, tip: Tip, *, whole: bool) -> ObjectId | None:
         """The last complete snapshot of a branch before its tip. whole: the snapshot of the tip can be read"""
+        if (tip, whole) in self._complete:
+            return self._complete[tip, whole]
         ids = former_ids(self._files, tip.branch, tip.snapshot if whole else None)
         older = (file for file in ids if file != tip.snapshot)
         while (file := last_complete(self._files, older, self._chunk_files, self._progress)) is not None:
             found = () if self._decode is None else self._decode([("", file)], ())
             if not any(problem.kind == "decode" and problem.chunks is not None for problem in found):
                 break  # chunks that cannot be decoded here may be intact
+        self._complete[tip, whole] = file
         return file
 
     def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
