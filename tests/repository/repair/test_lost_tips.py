@@ -74,6 +74,21 @@ def test_one_repair_is_enough_after_a_collection(tmp_path: Path) -> None:
     assert repo.garbage_collect().live
 
 
+def test_a_branch_file_that_is_restored_after_a_repair(tmp_path: Path) -> None:
+    """A letter of the id in it was wrong. The repair recorded the wrong id as the tip, and collections were refused."""
+    location = tmp_path / "r"
+    repo = filled(location)
+    acknowledged = commit(repo, "main", 1)
+    repo.garbage_collect()
+    path = min((location / "refs" / "branch.main").glob("Z*.json"))
+    content = path.read_text()
+    path.write_text(content.replace(acknowledged, "0" * len(acknowledged)))
+    assert frazil.Repository.open(location).repair().created["main-found"] == acknowledged
+    path.write_text(content)
+    assert frazil.Repository.open(location).verify().ok
+    assert frazil.Repository.open(location).garbage_collect().live
+
+
 def test_further_repairs_find_nothing_more(tmp_path: Path) -> None:
     """They name the branches that the first made, also if users continued one. It made a branch of each commit of deleted branches, one by one."""
     location = tmp_path / "r"

@@ -30,12 +30,14 @@ _END: Final = "\0"  # between two names: no branch has it
 
 
 def record_tips(files: RepositoryFormat, lost: Sequence[Tip] | None = None) -> None:
-    """Records the present tips, in the place of earlier ones. lost: earlier ones that stay in the record; None: none may be lost.
-    Raises FormatError, also for a lost tip, and StoreError."""
+    """Records the present tips, in the place of earlier ones. lost: earlier ones that stay in the record, beside the present ones that exist; None: none may be
+    lost. Raises FormatError, also for a lost tip, and StoreError."""
     old = list_records(files, "tips")  # before the tips are read, so that no newer record is removed
     recorded, now = _recorded(files, old), heads(files)
     if lost is None:
         _refuse(files, _lost(files, recorded, {tip.branch: tip for tip in now}))
+    else:  # a damaged branch file may name any snapshot
+        now = [tip for tip in now if _exists(files, tip)]
     tips = [*(tip._replace(folder="") for tip in now), *(lost or ())]
     if len(old) == 1 and recorded == tips:
         return
@@ -47,6 +49,13 @@ def record_tips(files: RepositoryFormat, lost: Sequence[Tip] | None = None) -> N
     columns = {"snapshots": id_column([tip.snapshot for tip in tips]), "numbers": numbers, "names": names}
     write_record(files, new_record("tips"), columns)
     files.erase([record.name for record in old])
+
+
+def _exists(files: RepositoryFormat, tip: Tip) -> bool:
+    with suppress(NotFoundError):
+        files.snapshot_id(tip.snapshot)
+        return True
+    return False
 
 
 def _recorded(files: RepositoryFormat, records: list[RecordFile]) -> list[Tip]:
