@@ -281,8 +281,8 @@ class Session:
         return Session(fork(self._transaction), self._registry, self._runtime)
 
     def merge(self, *forks: Session) -> None:
-        """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same thing;
-        then nothing was taken over."""
+        """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same
+        thing; then nothing was taken over."""
         for forked in forks:
             if not isinstance(forked, Session):
                 raise InvalidInputError(f"{forked!r} is not a session")
