@@ -200,6 +200,35 @@ def test_a_list_that_is_cut_is_no_short_list(bucket: FaultyBucket) -> None:
         bucket.proxy.mend()
 
 
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_collection_removes_nothing_if_lists_are_error_documents(bucket: FaultyBucket, lasting: bool) -> None:
+    """For the client those of S3 are empty: there would be no branches."""
+    with (repo := frazil.Repository.create(bucket.direct)).transaction(message="first") as root:
+        root.create_array("a", data=np.arange(8), chunks=(2,))
+    repo.create_branch("dev", repo.lookup("main"))
+    repo = frazil.Repository.open(bucket.through)
+    bucket.proxy.fail("GET list.*refs%2F(&|$)", "200", None if lasting else 1)
+    try:
+        repo.garbage_collect(now=True)
+    except StoreError:
+        assert lasting or bucket.server.scheme == "az"
+    bucket.proxy.mend()
+    array = frazil.Repository.open(bucket.direct).readonly_session("dev").root["a"]
+    assert array[...].tolist() == list(range(8))  # type: ignore[call-overload, union-attr]
+
+
+def test_a_move_loses_nothing_if_a_list_is_an_error_document(bucket: FaultyBucket) -> None:
+    frazil.create_group(bucket.direct).create_array("a", data=np.arange(8), chunks=(2,))
+    group = frazil.open_group(bucket.through, "r+")
+    bucket.proxy.fail("GET list.*x%2Fa%2F", "200")
+    if bucket.server.scheme == "az":
+        bucket.refused(lambda: group.move("a", "b"))
+    else:
+        group.move("a", "b")
+    name = "a" if bucket.server.scheme == "az" else "b"
+    assert frazil.open_group(bucket.direct)[name][...].tolist() == list(range(8))  # type: ignore[call-overload, union-attr]
+
+
 # --- servers that are not object stores ------------------------------------------------------------------------------------------------
 
 

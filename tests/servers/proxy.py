@@ -22,6 +22,7 @@ _WAIT = 60.0  # seconds for a server that does not answer: no test waits for eve
 
 # the messages of S3 with these codes, as far as clients read them
 _CODES: Final = {
+    200: "InternalError",
     400: "ExpiredToken",
     403: "AccessDenied",
     429: "TooManyRequests",
@@ -83,8 +84,8 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
                "stall"         nothing is forwarded or answered until the client disconnects
                "cut body"      half of the answer's body is sent, then the connection is cut
                "wrong length"  the body is a byte shorter than the server's, and so is Content-Length
-               "503" etc.      answered with this status and an S3 error; the server does not get the request"""
-        assert fault in FAULTS or re.fullmatch(r"[45]\d\d", fault), fault
+               "503" etc.      answered with this status, or "200", and an S3 error; the server does not get the request"""
+        assert fault in FAULTS or re.fullmatch(r"200|[45]\d\d", fault), fault
         with self._lock:
             self._faults.append(_Fault(match, fault, times))
 

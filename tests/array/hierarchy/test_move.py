@@ -271,3 +271,16 @@ def test_concurrent_changes_are_conflicts_of_a_move() -> None:
         with pytest.raises(kind):
             frazil.open_group(changing(store), "r+").move("a/b", "x")
         assert "a/b" in frazil.open_group(store), "nothing of it was removed"
+
+
+def test_copies_that_a_server_only_confirms_are_found_before_anything_is_removed() -> None:
+    class Confirming(Limited):
+        def copy_in(self, names, source, sources, **options):  # type: ignore[no-untyped-def]
+            return [*self.inner.copy_in(names[1:], self.inner, sources[1:], **options), 0]
+
+    store = MemoryStore()
+    filled(store)
+    before = store.list_prefix("a/b/")
+    with pytest.raises(StoreError, match="is not at the new path"):
+        frazil.open_group(Confirming(store, direct=False), "r+").move("a/b", "x")
+    assert store.list_prefix("a/b/") == before

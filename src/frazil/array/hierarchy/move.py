@@ -49,7 +49,7 @@ def move_node(location: NodeLocation, to: str) -> None:
     drop_copies(location, {**documents_above(location, [location.path]), **above})
     if not location.layout.implicit_groups:
         create_groups(location, [path for path in ancestors(to) if path not in above], [to])
-    _link(location, names)
+    _link(location, to, names)
     _write_documents(location, to, {names[old]: value for old, value in documents.items()})
     erase_node(location, location.path)
 
@@ -89,7 +89,7 @@ def _new_names(location: NodeLocation, to: str) -> dict[str, str]:
     return names
 
 
-def _link(location: NodeLocation, names: Mapping[str, str]) -> None:
+def _link(location: NodeLocation, to: str, names: Mapping[str, str]) -> None:
     """Links or copies all keys except the documents of the node itself."""
     own = location.layout.document_keys(location.path)
     keys = [key for key in names if key not in own]
@@ -104,6 +104,18 @@ def _link(location: NodeLocation, names: Mapping[str, str]) -> None:
                 path=location.path,
                 hint="remove what is at the new path, and move it again",
             )
+    if location.store.direct:
+        return
+    # a proxy may answer a copy with success that the server never made: one listing finds that before anything is removed
+    there = {key for prefix in location.layout.prefixes(to) for key in location.store.list_prefix(prefix)}
+    missing = [key for key in keys if names[key] not in there]
+    if missing:
+        raise StoreError(
+            "a key of the node was copied, but is not at the new path; nothing of the node was removed",
+            key=names[missing[0]],
+            path=location.path,
+            hint="check the server, and proxies before it; remove what is at the new path, and move it again",
+        )
 
 
 def _write_documents(location: NodeLocation, to: str, documents: Mapping[str, bytes]) -> None:

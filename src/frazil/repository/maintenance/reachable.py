@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil.base.arrays import among, distinct
 from frazil.base.record import Record
-from frazil.errors import AccessError, FormatError, FrazilError, NotFoundError
+from frazil.errors import AccessError, FormatError, FrazilError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE, Manifest
 from frazil.repository.format import MAIN, Box, Referenced, RepositoryFormat, Tip
@@ -50,8 +50,14 @@ def heads(files: RepositoryFormat) -> list[Tip]:
 
 
 def newest_tips(files: RepositoryFormat) -> list[Tip]:
-    """As heads, with those of deleted branches."""
-    return list(_readable(files.read_branches()).values())
+    """As heads, with those of deleted branches. StoreError if the server does not list `main`: all objects would seem to be garbage."""
+    tips = _readable(files.read_branches())
+    if MAIN not in tips:
+        raise StoreError(
+            "the branch 'main' exists, but the server does not list it",
+            hint="check the server, and proxies before it, and try again; nothing was removed",
+        )
+    return list(tips.values())
 
 
 def refuse_unread_refs(files: RepositoryFormat) -> None:

@@ -39,6 +39,7 @@ else:
 T = TypeVar("T")
 
 _CHUNK: Final = 1000  # objects of one answer to a listing
+_ROWS: Final = 1000  # of a page of S3 and GCS; pages of Azure have 5,000
 _PAGES: Final = 10  # times the time for a request: the most that all pages of a level may take, or 1,000 objects
 
 
@@ -61,7 +62,18 @@ def list_below(clients: Clients, prefix: str, after: str, limit: int | None, *, 
 class _Listing:
     """A listing of a server in progress: rows (key, metadata from the server), of which `rest` were received and are in no page yet."""
 
-    __slots__ = ("_after", "_chunks", "_clients", "_continued", "_last", "_prefix", "_rest", "_root")
+    __slots__ = (
+        "_after",
+        "_chunks",
+        "_clients",
+        "_continued",
+        "_count",
+        "_doubted",
+        "_last",
+        "_prefix",
+        "_rest",
+        "_root",
+    )
 
     def __init__(self, clients: Clients, prefix: str, after: str) -> None:
         self._clients, self._prefix, self._root = clients, prefix, clients.root
@@ -70,6 +82,8 @@ class _Listing:
         self._rest: list[Row] = []
         self._last: list[str] = []  # path
         self._continued = False
+        self._count = 0  # objects received from the server
+        self._doubted: int | None = None  # _count when the listing ended, and was requested again
 
     def page(self, after: str, limit: int, *, details: bool) -> Page:
         rows, ended = self._rows(after, limit)
@@ -94,8 +108,15 @@ class _Listing:
         while not ordered or len(rows) <= limit:
             chunk = self._next_chunk(ordered=ordered)
             if chunk is None:
+                # whether there is any row (limit 1) is asked before conditional writes, which find what is there
+                if limit > 1 and ordered and _may_break_off(self._count) and self._doubted != self._count:
+                    self._doubted = self._count
+                    continue
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
+            if self._doubted is not None and ordered and self._last:  # the server may ignore where to continue
+                chunk = [meta for meta in chunk if meta["path"] > self._last[0]]
             listed = [meta["path"] for meta in chunk]
+            self._count += len(listed)
             if listed and len(keys.union(listed)) - len(keys) <= len(listed) // 2:  # each key comes once
                 raise _refused(self._clients, self._prefix, "its pages repeat the same keys")
             ordered = ordered and _is_ascending([*self._last, *listed])
@@ -121,10 +142,19 @@ class _Listing:
             self._chunks = aiter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
         chunks = self._chunks
         try:
-            return _run_with_timeout(self._clients, self._prefix, lambda: anext(chunks, None))
+            found = _run_with_timeout(self._clients, self._prefix, lambda: anext(chunks, None))
         except Exception:
             self._chunks = None
             raise
+        if found is None:
+            self._chunks = None
+        return found
+
+
+def _may_break_off(count: int) -> bool:
+    """Whether a listing that ended after this many rows may lack some: for the client an error document with a status of success is the last page, without
+    rows. So the rows before it are whole pages, or none, and the listing is requested once more."""
+    return count % _ROWS == 0
 
 
 def _refused(
@@ -179,6 +209,9 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
         )
 
     found = retry(listed, clients.backoff, breaks_off)
+    if _may_break_off(len(found["objects"]) + len(found["common_prefixes"])):
+        again = retry(listed, clients.backoff, breaks_off)
+        found = max(found, again, key=lambda one: len(one["objects"]) + len(one["common_prefixes"]))
     whole = root + prefix
     below = {
         f"{folder[len(root) :]}/" for folder in found["common_prefixes"] if folder.startswith(whole) and folder != whole
