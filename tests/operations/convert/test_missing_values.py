@@ -89,3 +89,17 @@ def test_elements_and_attributes(dtype: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("value", ["x", None, [], {}, [1], True, "AAAA", 1e300, 10**400, 0.5, -(2**63) - 1])
 def test_missing_values_outside_the_data_type(value: object) -> None:
     assert decode_fill(value, np.dtype("i8")) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["S2", "U2", "string", "bytes", [("a", "i4")]])
+def test_empty_text_is_not_missing_in_zarr_v2(dtype: str | list[tuple[str, str]], tmp_path: Path) -> None:
+    first, second, third = (tmp_path / f"{name}.zarr" for name in "abc")
+    array = frazil.create_group(first).create_array("v", shape=(6,), dtype=dtype, chunks=(2,), dimension_names=("x",))
+    array[2] = {"bytes": b"b"}.get(str(dtype), (1,) if isinstance(dtype, list) else "b")
+    seen = dataset(first)
+    assert seen.v.dtype == array.dtype
+    frazil.convert(first, second, zarr_format=2, recode=True)
+    assert dataset(second).v.dtype == seen.v.dtype
+    assert dataset(second).identical(seen)
+    frazil.convert(second, third)
+    assert dataset(third).identical(seen)

@@ -29,8 +29,11 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
     """The attributes and the fill value of an array in the other dialect."""
     attributes, fill_value = node.attributes, node.fill_value
     same = Masking(attributes, fill_value)
-    if node.dimension_names is None or node.dtype.kind not in MASKED_KINDS or {node.zarr_format, to} != {2, 3}:
+    if node.dimension_names is None or {node.zarr_format, to} != {2, 3}:
         return same
+    is_zero = not any(fill_value.data)  # the value of elements that were never written, where the document has null
+    if node.dtype.kind not in MASKED_KINDS:  # times and text: zero would mask 1970, and empty text
+        return same._replace(is_null=to == 2 and is_zero and FILL_ATTRIBUTE not in attributes)
     declared_fill = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
     fill = _element(fill_value, node.dtype)
     others = {name: value for name, value in attributes.items() if name != FILL_ATTRIBUTE}
@@ -41,7 +44,6 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
             if marks is None
             else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, fill_value)
         )
-    is_zero = not any(fill_value.data)  # the value of elements that were never written, where the document has null
     if declared_fill is None:
         return Masking(attributes, fill_value, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
     if _is_nan(fill) or _is_equal(declared_fill, fill):  # NaN also counts as missing
