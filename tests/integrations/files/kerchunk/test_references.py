@@ -6,6 +6,7 @@ import json
 import zlib
 from base64 import b64encode
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -68,6 +69,26 @@ def test_chunks_are_read_where_they_are(version: int, separator: str, order: str
         frazil.open(f"{tmp_path / 'sea.repo'}@main/deep/temp")[0, 0]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("mode", ["virtual", "copy"])
+def test_text_of_any_length(mode: Literal["virtual", "copy"], tmp_path: Path) -> None:
+    texts = ["north", "", "süd"]
+    encoded = len(texts).to_bytes(4, "little")
+    encoded += b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in texts)
+    document = {
+        "zarr_format": 2, "shape": [6], "chunks": [3], "dtype": "|O", "compressor": None, "filters": [{"id": "vlen-utf8"}],
+        "fill_value": None, "order": "C",
+    }  # fmt: skip
+    (tmp_path / "data.bin").write_bytes(b"head" + encoded)
+    chunks = {"name/0": "base64:" + b64encode(encoded).decode(), "name/1": ["data.bin", 4, len(encoded)]}
+    refs = {".zgroup": {"zarr_format": 2}, "name/.zarray": document, "name/.zattrs": {"_ARRAY_DIMENSIONS": ["x"]}}
+    (tmp_path / "refs.json").write_text(json.dumps({"version": 1, "refs": {**refs, **chunks}}))
+    prefixes = [tmp_path.as_uri() + "/"]
+    done = frazil.import_file(tmp_path / "refs.json", tmp_path / "sea.repo", mode, virtual_prefixes=prefixes)
+    assert not done.skipped
+    repo = frazil.Repository.open(tmp_path / "sea.repo", virtual_prefixes=prefixes)
+    assert repo.readonly_session().root.open_array("name")[...].tolist() == texts * 2
+
+
 def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
     file = write(tmp_path)
     with pytest.raises(InvalidInputError, match="virtual_prefixes"):
@@ -83,7 +104,7 @@ def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
     [
         ({"compressor": {"id": "jpeg"}}, "jpeg"),
         ({"dtype": "|O"}, "codec of objects"),
-        ({"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "fill_value": None}, "data type is StringDType"),
+        ({"dtype": "|O", "filters": [{"id": "vlen-bytes"}], "fill_value": None}, "data type is object"),
         ({"shape": [10]}, "chunks must be"),
         ({"chunks": [0, 6]}, "chunks"),
         ({"fill_value": "none"}, "fill_value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Final
@@ -18,6 +19,7 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.types.variable_length import STRING
 from frazil.metadata.v3.fill_attribute import decode_fill
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location, without_secrets
 from frazil.repository.virtual.prefixes import Prefixes
@@ -113,18 +115,21 @@ def virtual_array(
     Raises InvalidInputError for metadata that cannot be an array here, and errors of reading the references."""
     if not isinstance(array.chunk_grid, RegularGrid):
         raise InvalidInputError("its chunks have several shapes")
-    check_dtype(array.dtype)
+    is_text = array.data_type.name == STRING
+    if not is_text:
+        check_dtype(array.dtype)
     check_shape(array.shape)
-    fill: np.generic = np.frombuffer(array.fill_value.data, array.dtype)[0]
+    fill = array.fill_value.scalar
     mark = (
         fill if isinstance(marks, FillValue) else decode_fill(marks, array.dtype) if isinstance(marks, str) else marks
     )
     set_missing_values(attributes, mark, array.dtype, path, skipped)
     found = chunks(path, array)
+    stored = int(found.columns.lengths.sum()) + sum(len(value) for _, value in found.inline_chunks)
     return ScannedArray(
         path,
         array.shape,
-        array.dtype,
+        np.dtype(object) if is_text else array.dtype,
         tuple(array.chunk_grid.chunk_shape),
         tuple([codec.to_json() for codec in array.codecs]),
         fill,
@@ -134,4 +139,5 @@ def virtual_array(
         found.inline_chunks,
         chunked=True,
         urls=found.urls,
+        text_nbytes=stored // max(math.prod(array.shape), 1) if is_text else 0,
     )
