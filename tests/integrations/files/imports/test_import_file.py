@@ -205,6 +205,20 @@ def test_a_destination_that_cannot_be_read_is_an_error(file: Path) -> None:
         frazil.import_file(file, store)
 
 
+def test_an_import_of_a_file_that_changed_unnoticed_is_not_continued(large: Path, tmp_path: Path) -> None:
+    folder, file = LocalStore(tmp_path / "new.zarr"), tmp_path / "a.h5"
+    shutil.copy(large, file)
+    before = file.stat()
+    with pytest.raises(StoreError):
+        frazil.import_file(file, killed(folder, 8), runtime=BUDGET)
+    with h5py.File(file, "r+") as changed:
+        changed["a"][...] = VALUES + 1
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    with pytest.raises(AlreadyExistsError, match="changed file"):
+        frazil.import_file(file, folder, runtime=BUDGET)
+
+
 def test_an_import_with_other_options_does_not_continue_a_killed_one(large: Path, tmp_path: Path) -> None:
     folder = LocalStore(tmp_path / "new.zarr")
     with pytest.raises(StoreError):

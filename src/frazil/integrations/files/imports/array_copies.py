@@ -134,7 +134,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     if found is not None and found.origin == journal.origin:
         return True
     raise AlreadyExistsError(
-        f"another copy, or an import of another file or with other options, is running in {store}",
+        f"another copy, or an import of another or a changed file or with other options, is running in {store}",
         path=root or "/",
         hint="run it again to finish it, or remove what it has written",
     )

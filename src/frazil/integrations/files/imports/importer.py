@@ -197,7 +197,7 @@ def import_scanned(
                     ArrayCopy(found[name], name, laid_out)
                     for name, laid_out in zip(planned.arrays, planned.layouts, strict=True)
                 ]
-                origin = f"{source.location} {scanned.state!r}"
+                origin = f"{source.location} {scanned.state!r} {source.changed_at()}"
                 copy_arrays(
                     destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended, runtime
                 )

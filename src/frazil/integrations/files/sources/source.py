@@ -56,6 +56,15 @@ class Source(Record):
             raise unreadable(error, self.name) from error
         return FileCheck(found.st_size, found.st_mtime_ns)
 
+    def changed_at(self) -> int:
+        """When a file of this machine last changed, in nanoseconds, even if its time of modification was set back since; 0 for other sources."""
+        if not self.location or self.container is not None:
+            return 0
+        try:
+            return os.stat(self.name).st_ctime_ns
+        except OSError as error:
+            raise unreadable(error, self.name) from error
+
 
 def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) -> Source:
     """The file at a path or URL; for a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, which also allow
