@@ -258,6 +258,17 @@ def test_a_pipe_that_closes(workdir: Path) -> None:
             assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_standard_stream_that_is_closed(closed: int, workdir: Path) -> None:
+    for arguments, status in (["get", "sea.zarr", "0, :3"], 0), (["info", "nothing"], 1):
+        command = ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *PROGRAM, *arguments]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert done.returncode == (1 if closed == 1 else status)
+        assert done.stdout == ("[0 3 6]\n" if closed != 1 and not status else "")
+        if closed == 1:
+            assert done.stderr == "frazil: standard output is closed. Hint: redirect it, as in > /dev/null\n"
+
+
 def test_an_interrupt(workdir: Path) -> None:
     reading, writing = os.pipe()  # no process reads, so that the program waits in the middle of its work
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as pipe:

@@ -136,12 +136,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def program() -> None:
     """The program `frazil`. Ctrl-C ends it at once: the interpreter waits for running requests, which take long if a server does not respond."""
+    if 1 in _open_closed_streams():
+        sys.exit(_fail("standard output is closed. Hint: redirect it, as in > /dev/null"))
     status = main()
     if status != _INTERRUPTED:
         sys.exit(status)
     with suppress(OSError):
         sys.stdout.flush()
     os._exit(status)
+
+
+def _open_closed_streams() -> list[int]:
+    """Opens those of the three standard streams that are closed as /dev/null, and returns their numbers. Otherwise a file of an array could get the number 2,
+    and the messages of libraries would go into it."""
+    closed: list[int] = []
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.append(number)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+    if 1 in closed:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if 2 in closed:  # print() without it goes to standard output
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+    return closed
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
