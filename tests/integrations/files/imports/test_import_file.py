@@ -239,6 +239,19 @@ def test_options_that_do_not_fit_create_nothing(options: dict[str, Any], name: s
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_text_of_a_fixed_length_that_only_the_library_decodes(encoding: str, tmp_path: Path) -> None:
+    text = h5py.string_dtype(encoding, 6)
+    values = np.array([("été".encode() if encoding == "utf-8" else b"ete", 1), (b"", 2)], [("name", text), ("n", "i4")])
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["compound"] = values
+        made.create_dataset("text", data=values["name"], chunks=(1,), compression="lzf")
+    frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    root = frazil.open_group(tmp_path / "a.zarr")
+    assert root["compound"][...].tolist() == values.tolist()
+    assert root["text"][...].tolist() == values["name"].tolist()
+
+
 @pytest.mark.parametrize("options", [{"compression": "lzf"}, {"scaleoffset": 3}, {"compression": "szip"}])
 def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as made:

@@ -44,10 +44,11 @@ def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
         is_available(load_h5py(), number)  # registers the filters of hdf5plugin
     dataset: Any = file[wanted.library.address]
     shape = [part.stop - part.start for part in wanted.box]
-    values: NDArray[Any] = np.full(shape, wanted.fill_value, wanted.dtype.newbyteorder("="))
+    dtype = wanted.dtype.newbyteorder("=")
+    values: NDArray[Any] = np.full(shape, wanted.fill_value, _encoded(dtype, dataset.dtype))
     lengths = [max(0, min(part.stop, end) - part.start) for part, end in zip(wanted.box, dataset.shape, strict=True)]
     if 0 in lengths:  # a dimension of netCDF may be longer than the dataset
-        return values
+        return values.view(dtype)
     ends = [part.start + extent for part, extent in zip(wanted.box, lengths, strict=True)]
     try:
         dataset.read_direct(
@@ -61,7 +62,15 @@ def read_box(file: h5py.File, wanted: Box, name: str) -> NDArray[np.generic]:
         if wanted.dtype == TEXT and was_never_written(error):
             return np.full(shape, wanted.fill_value, object)
         raise ChunkDecodeError(f"the HDF5 library cannot decode it: {error}", key=name) from error
-    return _as_text(values) if wanted.dtype == TEXT else values
+    return _as_text(values) if wanted.dtype == TEXT else values.view(dtype)
+
+
+def _encoded(dtype: np.dtype[np.generic], stored: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The data type with the encodings of text that a dataset has: the HDF5 library does not read UTF-8 of a fixed length as ASCII."""
+    own, theirs = dtype.fields, stored.fields
+    if own and theirs:
+        return np.dtype([(name, _encoded(own[name][0], theirs[name][0])) for name in own])
+    return stored if dtype.kind == stored.kind == "S" else dtype
 
 
 def was_never_written(error: Exception) -> bool:
