@@ -6,7 +6,7 @@ import asyncio
 import pickle
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,25 @@ def test_every_selection_reads_and_writes_as_numpy(kind: str, shards: tuple[int,
     a.append(np.full((1, 11), 8, "f4"))
     assert (a[9:12] == 5).all()
     assert (a[12] == 8).all()
+
+
+@pytest.mark.parametrize("chosen", [range(9), range(3, 9), range(3), (0, 5, 8), (4,), ()])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_masks_of_axes(axes: tuple[int, ...], chosen: Iterable[int]) -> None:
+    """If one axis has a mask, it comes as bools, which were read as indices: a mask of whole chunks selected element 1 again and again."""
+    values = np.arange(81, dtype="f4").reshape(9, 9)
+    a = zarr.create_array(MemoryStore(), data=values, chunks=(3, 3))
+    mask = np.isin(np.arange(9), [*chosen])
+    selection: tuple[Any, ...] = tuple(mask if axis in axes else slice(1, 7) for axis in range(2))
+    in_numpy = np.ix_(*(mask if axis in axes else range(1, 7) for axis in range(2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(a.oindex[selection], values[in_numpy])
+        values[in_numpy] = new = -np.arange(values[in_numpy].size).reshape(values[in_numpy].shape)
+        a.oindex[selection] = new
+        same(a[:], values)
+        line = zarr.create_array(MemoryStore(), data=np.arange(9), chunks=3)
+        same(line.oindex[mask], np.arange(9)[mask])
 
 
 SCALARS = {

@@ -140,6 +140,8 @@ def _elements(part: Part) -> Columns:
     """The elements that one part selects, int64[n]."""
     if isinstance(part, slice):
         return np.arange(part.start or 0, part.stop, part.step or 1, dtype=np.int64)
+    if isinstance(part, np.ndarray) and part.dtype == np.bool_:  # of oindex, if only one axis has an array
+        return np.flatnonzero(part)
     return np.asarray(part, np.int64).reshape(-1)
 
 
