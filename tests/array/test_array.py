@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,44 @@ def test_values_that_do_not_fit() -> None:
     with pytest.raises(InvalidInputError):
         array.read(out=np.zeros((100, 90), "u2"))
     assert array.nchunks_initialized == 0
+
+
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]", "U1", "O", "i4,f8"])
+def test_masked_elements_are_refused(dtype: str) -> None:
+    """Their masks were dropped: what was below them was stored."""
+    values = np.ma.array(np.zeros(4, dtype) if dtype != "O" else ["a"] * 4, mask=False, dtype=dtype)
+    kind = "string" if dtype == "O" else None
+    array = frazil.array(values, dtype=kind, chunks=2)
+    array[:] = values
+    before = array[:].tolist()
+    values[1] = np.ma.masked
+
+    class Lazy:
+        shape, dtype = values.shape, values.dtype
+        __getitem__ = values.__getitem__
+
+    writes: list[Callable[[], object]] = [
+        lambda: array.__setitem__(..., values),
+        lambda: array.__setitem__(1, values[1]),
+        lambda: array.append(values),
+        lambda: array.oindex.__setitem__(slice(0, 2), values[:2]),
+        lambda: array.vindex.__setitem__([0, 1], values[:2]),
+        lambda: array.blocks.__setitem__(0, values[:2]),
+        lambda: frazil.array(values, dtype=kind),
+        lambda: frazil.array(Lazy(), dtype=kind),
+    ]
+    for write in writes:
+        with pytest.raises(InvalidInputError, match=r"masked.*value\.filled"):
+            write()
+    array[:1] = values[:1]
+    assert array[:].tolist() == before
+
+
+def test_masked_values_of_a_field_are_refused() -> None:
+    array = frazil.array(np.zeros(2, "i4,f8"))
+    with pytest.raises(InvalidInputError, match=r"^the value has masked elements"):
+        array["f1"] = np.ma.array([1, 2], mask=[0, 1])
+    assert array["f1"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 0, 2)])

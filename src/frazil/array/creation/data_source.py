@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.interface.indexer import as_values
+from frazil.array.interface.indexer import as_values, without_mask
 from frazil.array.interface.lazy_view import LazyView
 from frazil.base.arrays import ArrayLike, Values, boxes_of
 from frazil.base.late import LateModule
@@ -66,7 +66,7 @@ class DataSource(Record):
             yield tuple(slice(0, length) for length in shape), self.values
         elif self.sliced is not None:
             for box in boxes(shape, parts, most):
-                yield box, np.asarray(self.sliced[box])
+                yield box, without_mask(np.asanyarray(self.sliced[box]), "data")
         else:
             assert self.blocks is not None, "one of them is given"
             yield from _rows(self.blocks, shape, dtype, _row_count(shape, parts, chunks, most))
@@ -93,9 +93,9 @@ def data_source(data: object) -> DataSource:
 
 
 def as_array(data: object) -> Values:
-    """Data as an array in memory. Raises InvalidInputError for data that is not an array."""
+    """Data as an array in memory. Raises InvalidInputError for data that is not an array, and for masked elements."""
     try:
-        return np.asarray(data)
+        return without_mask(np.asanyarray(data), "data")
     except FrazilError:  # some of which are also ValueErrors
         raise
     except (ValueError, OverflowError) as error:

@@ -72,6 +72,8 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
 
     scalar: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            value = without_mask(value, path)
         if scalar and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
             element = np.empty((), dtype)
             element[()] = value
@@ -98,6 +100,19 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: times as shorter text
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
+
+
+def without_mask(value: Values, path: str) -> Values:
+    """The array as a plain one of NumPy. Raises InvalidInputError for masked elements: a chunk has no mask, and would get what is below it."""
+    if isinstance(value, np.ma.MaskedArray):
+        mask = np.ma.getmask(value)
+        if np.any(mask if mask.dtype.names is None else np.ma.flatten_mask(mask)):
+            raise InvalidInputError(
+                "the value has masked elements, and chunks have no masks",
+                path=path,
+                hint="fill them: value.filled(array.fill_value)",
+            )
+    return np.asarray(value)
 
 
 def _times(value: ArrayLike, kind: str) -> Values | None:
