@@ -118,6 +118,34 @@ def test_modes_that_are_left_out(tmp_path: Path) -> None:
         frazil.open_group(tmp_path / "g.zarr", nonsense=1)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_existing_array_is_opened_with_the_arguments_of_a_new_one(zarr_format: Any) -> None:
+    """Without shape and data they were refused as those of a group, although an array is there."""
+    held: dict[str, bytes] = {}
+    frazil.create_array(held, path="a", data=np.arange(4), zarr_format=zarr_format)
+    array = frazil.open(held, mode="a", path="a", config={"write_empty_chunks": True}, dtype="i8", fill_value=0)
+    assert isinstance(array, frazil.Array)
+    array[0] = 5
+    assert array[:].tolist() == [5, 1, 2, 3]
+    for path in ("", "new"):  # a group, and nothing
+        with pytest.raises(InvalidInputError, match=r"dtype is not an argument of a group.*a shape, or data"):
+            frazil.open(held, mode="a", path=path, dtype="i8", zarr_format=zarr_format)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "a", "w", None])
+@pytest.mark.parametrize("open_it", [frazil.open, frazil.open_array, frazil.open_group])
+def test_unknown_arguments_are_named(open_it: Callable[..., Any], mode: Any) -> None:
+    """In mode r `open` said that mode a takes them."""
+    held: dict[str, bytes] = {}
+    frazil.create_array(held, path="a", data=np.arange(4))
+    before = {**held}
+    with pytest.raises(InvalidInputError, match="nonsense is not an argument"):
+        open_it(held, mode, nonsense=1)
+    with pytest.raises(InvalidInputError, match=r"not an argument.*Repository\.open\(\.\.\., virtual_prefixes"):
+        open_it(held, mode, virtual_prefixes=["file:///data/"])
+    assert held == before
+
+
 @pytest.mark.parametrize("mode", ["r", "r+", "a", None])
 def test_an_existing_array_has_no_other_store_of_chunks(mode: Any) -> None:
     """They were ignored: an array whose chunks are elsewhere was read as its fill value."""

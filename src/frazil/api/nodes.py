@@ -182,9 +182,8 @@ def open_array(
     )
     node_location = node_location.with_options(checked_options(inner_order, shard_writes))
     if arguments:
-        array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
-        if mode in ("r", "r+"):
-            modes.refuse_arguments(arguments, mode)
+        array_metadata.check_arguments(arguments, modes.OF_A_NEW_ARRAY)
+        modes.refuse_arguments(arguments, mode)
 
     def create() -> Array:
         if arguments.get("dtype") is None and arguments.get("data") is None:
@@ -368,21 +367,23 @@ def open_node(
             **arguments,
         )
 
-    if mode not in ("r", "r+"):
-        if "shape" in arguments or "data" in arguments:
-            return opened(open_array)
-        modes.check_group_arguments(arguments)
-        if mode != "a":
-            return opened(open_group)
-    else:
+    if arguments:
+        array_metadata.check_arguments(arguments, (*modes.OF_A_NEW_ARRAY, "use_consolidated"))
         modes.refuse_arguments(arguments, mode)
+    if mode not in ("r", "r+") and ("shape" in arguments or "data" in arguments):
+        return opened(open_array)
+    if mode in ("w", "w-"):
+        modes.check_group_arguments(arguments)
+        return opened(open_group)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
     node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
-    if node is None:
-        if mode == "a":
+    if mode == "a" and not isinstance(node, ArrayMetadata):
+        modes.check_group_arguments(arguments)  # an array that exists does not need those of a new one
+        if node is None:
             return opened(open_group)
+    if node is None:
         raise node_locations.nothing_at(node_location)
     modes.refuse_lost(modes.lost_argument(requested_mode, arguments), node_location.path)
     if isinstance(node, ArrayMetadata):

@@ -62,7 +62,7 @@ def _refuse_unknown(names: Iterable[str], ours: Iterable[str]) -> None:
     for name in names:
         if name not in zarr_arguments.ZarrArguments.__annotations__:
             known = sorted({*ours, *zarr_arguments.ZarrArguments.__annotations__})
-            hint = suggestion(name, known) or f"known names: {', '.join(known)}"
+            hint = zarr_arguments.ELSEWHERE.get(name) or suggestion(name, known) or f"known names: {', '.join(known)}"
             raise InvalidInputError(f"{name} is not an argument here", hint=hint)
 
 

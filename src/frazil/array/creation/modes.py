@@ -16,6 +16,12 @@ else:
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES: Final = ("r", "r+", "a", "w", "w-")
+OF_A_NEW_ARRAY: Final = (
+    "data",
+    "explicit_groups",
+    "entry_point",
+    "progress",
+)  # arguments of create_array that its metadata does not have
 _DESCRIBING: Final = ("shape", "data", "attributes")  # arguments that describe a new node
 
 
@@ -64,13 +70,9 @@ def check_group_arguments(arguments: Iterable[str]) -> None:
 
 
 def refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
-    """Refuses arguments of create_array where nothing is created; arguments of zarr-python without effect are allowed. Raises InvalidInputError."""
-    refused = (
-        [name for name in zarr_arguments.with_effect(arguments) if not describes_nothing(name, arguments[name])]
-        if arguments
-        else ()
-    )
-    if refused:
+    """Refuses arguments of create_array in modes that create nothing; arguments of zarr-python without effect are allowed. Raises InvalidInputError."""
+    refused = [name for name in zarr_arguments.with_effect(arguments) if not describes_nothing(name, arguments[name])]
+    if refused and mode in ("r", "r+"):
         raise InvalidInputError(
             f"{refused[0]} has no meaning with mode {mode!r}, which creates nothing",
             hint='use mode "a" or "w-"',

@@ -30,6 +30,9 @@ _SPEED: Final = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes
 _RENAMED: Final = ("compressor", "object_codec", "dimension_separator", "chunk_shape")
 NO_EFFECT: Final = ("cache_attrs", "cache_metadata", "read_only", "synchronizer")
 NOTHING: Final = ("chunk_store", "meta_array")  # for which only None is accepted
+ELSEWHERE: Final = {  # arguments of other functions, by name, and where they are given
+    "virtual_prefixes": 'a repository has them: frazil.Repository.open(..., virtual_prefixes=...).readonly_session("main").root'
+}
 _OBJECTS: Final = {"vlen-utf8": "string", "vlen-bytes": "variable_length_bytes"}  # data types, by the codec of objects
 
 
@@ -147,7 +150,7 @@ def group_format(zarr_format: int | str | None, arguments: GroupArguments) -> in
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
                 f"{name} is not an argument of a group",
-                hint=f"known names: {', '.join(GroupArguments.__annotations__)}",
+                hint=ELSEWHERE.get(name) or f"known names: {', '.join(GroupArguments.__annotations__)}",
             )
     return format_of(zarr_format, {**arguments})
 
