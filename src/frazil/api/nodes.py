@@ -392,9 +392,9 @@ def open_node(
     return _with_copies(found, arguments.get("use_consolidated")) if isinstance(found, groups.Group) else found
 
 
-def node_or_location(location: Location, path: str = "") -> Array | Group | NodeLocation:
+def node_or_location(location: Location, path: str, zarr_format: int | None = None) -> Array | Group | NodeLocation:
     """The node at a location, for reading; where there is none its location, of which `nothing_at` makes the error. Raises MetadataError."""
-    found, node = _locate(node_locations.node_location_of(location, DEFAULT_REGISTRY, DEFAULT, True), path, None)
+    found, node = _locate(node_locations.node_location_of(location, DEFAULT_REGISTRY, DEFAULT, True), path, zarr_format)
     return found if node is None else groups.as_node(found, node)
 
 

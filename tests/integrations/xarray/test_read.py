@@ -228,7 +228,26 @@ def test_a_tree(repository: frazil.Repository) -> None:
     tree = xr.open_datatree(repository, engine="frazil", chunks={})  # type: ignore[arg-type]
     xr.testing.assert_identical(tree["deep/level1"].to_dataset(), dataset())
     assert set(xr.open_groups(repository, engine="frazil")) == {"/", "/deep", "/deep/level1"}  # type: ignore[arg-type]
-    assert set(xr.open_groups(repository, engine="frazil", group="deep")) == {"/", "/level1"}  # type: ignore[arg-type]
+    assert set(xr.open_groups(repository, engine="frazil", group="deep")) == {".", "level1"}  # type: ignore[arg-type]
+
+
+def test_arguments_of_the_zarr_engine() -> None:
+    """They raised a TypeError."""
+    both: dict[str, bytes] = {}  # as after a migration that keeps the documents of Zarr v2
+    for zarr_format in (2, 3):
+        held: dict[str, bytes] = {}
+        xr.Dataset({"a": ("x", [zarr_format])}).frazil.write(held, zarr_format=zarr_format)
+        both |= held
+        for place in (held, frazil.open_group(held)):
+            found = opened(place, zarr_format=zarr_format, mode="r", cache_members=False)
+            assert found["a"].item() == zarr_format
+            tree = xr.open_datatree(place, engine="frazil", zarr_format=zarr_format, mode="r+")  # type: ignore[arg-type]
+            assert tree["a"].item() == zarr_format
+            with pytest.raises((InvalidInputError, NotFoundError), match=r"is there, not of|no array or group"):
+                opened(place, zarr_format=5 - zarr_format)
+    assert [opened(both, zarr_format=chosen)["a"].item() for chosen in (2, 3, None)] == [2, 3, 3]
+    with pytest.raises(InvalidInputError, match=r"opened for reading.*frazil\.write"):
+        opened(both, mode="a")
 
 
 def test_arrays_without_names_of_dimensions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, TypeAlias, TypedDict, Unpack
+from typing import ClassVar, Literal, TypeAlias, TypedDict, Unpack
 
 from xarray import Dataset, DataTree
 from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
@@ -13,9 +13,10 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
+from frazil.errors import InvalidInputError
 from frazil.integrations.xarray import accessors
 from frazil.integrations.xarray.data_store import FrazilDataStore, members_of
-from frazil.integrations.xarray.locations import group_to_read
+from frazil.integrations.xarray.locations import group_to_read, joined
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import given_location
 from frazil.stores.store import Store
@@ -46,6 +47,9 @@ class Arguments(Decoders, total=False):
     use_zarr_fill_value_as_mask: bool | None
     virtual_prefixes: Prefixes | None
     storage_options: Mapping[str, object] | None
+    zarr_format: Literal[2, 3] | None
+    mode: Literal["r", "r+"]
+    cache_members: bool
 
 
 class FrazilBackendEntrypoint(BackendEntrypoint):
@@ -81,6 +85,9 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
         storage_options: Mapping[str, object] | None = None,
+        zarr_format: Literal[2, 3] | None = None,
+        mode: Literal["r", "r+"] = "r",
+        cache_members: bool = True,
     ) -> Dataset:
         """The dataset of one group.
 
@@ -89,10 +96,10 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
-        The others are xarray's arguments. Raises NotFoundError, MetadataError, StoreError."""
-        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # any object: checked there
-        opened = group_to_read(location, group, virtual_prefixes)
-        opened = opened.from_documents() if consolidated is False else opened
+        zarr_format       2 or 3: the group must have it; where a location has groups of both formats, the one that is opened
+        mode, cache_members  of the engine "zarr", without effect: datasets are opened for reading, and members are read in one batch
+        The others are xarray's arguments. Raises NotFoundError, MetadataError, InvalidInputError, StoreError."""
+        opened = _group(filename_or_obj, group, consolidated, virtual_prefixes, storage_options, zarr_format, mode)
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
         decoders: Decoders = {
             "mask_and_scale": mask_and_scale,
@@ -114,12 +121,13 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
         storage_options: Mapping[str, object] | None = None,
+        zarr_format: Literal[2, 3] | None = None,
+        mode: Literal["r", "r+"] = "r",
+        cache_members: bool = True,
         **decoders: Unpack[Decoders],
     ) -> dict[str, Dataset]:
-        """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
-        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # any object: checked there
-        root = group_to_read(location, group, virtual_prefixes)
-        root = root.from_documents() if consolidated is False else root
+        """The datasets of a group and of all groups below it, by their paths, which are relative if `group` is given; arguments as for open_dataset."""
+        root = _group(filename_or_obj, group, consolidated, virtual_prefixes, storage_options, zarr_format, mode)
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
         for path, node in members_of(root, drop_variables, None):
             above, _, name = path.rpartition("/")
@@ -128,13 +136,34 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
             else:
                 groups[above][1][name] = node
         return {
-            f"/{path}": _dataset(node, arrays, use_zarr_fill_value_as_mask, drop_variables, decoders)
+            (path or "." if joined(group) else f"/{path}"): _dataset(
+                node, arrays, use_zarr_fill_value_as_mask, drop_variables, decoders
+            )
             for path, (node, arrays) in groups.items()
         }
 
     def open_datatree(self, filename_or_obj: object, **arguments: Unpack[Arguments]) -> DataTree:
         """A group and all groups below it as a tree; arguments as for open_dataset."""
         return DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **arguments))
+
+
+def _group(
+    place: object,
+    path: str | None,
+    consolidated: bool | None,
+    virtual_prefixes: Prefixes | None,
+    storage_options: Mapping[str, object] | None,
+    zarr_format: Literal[2, 3] | None,
+    mode: str,
+) -> Group:
+    if mode not in ("r", "r+"):
+        raise InvalidInputError(
+            f"mode is {mode!r}; a dataset is opened for reading",
+            hint='mode="r"; ds.frazil.write(..., mode=) writes one',
+        )
+    location = given_location(place, None, storage_options)  # type: ignore[arg-type] # any object: checked there
+    found = group_to_read(location, path, virtual_prefixes, zarr_format)
+    return found.from_documents() if consolidated is False else found
 
 
 def _dataset(

@@ -30,10 +30,16 @@ def joined(*paths: str | None) -> str:
     return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
 
 
-def group_to_read(target: DatasetLocation, path: str | None = None, virtual_prefixes: Prefixes | None = None) -> Group:
+def group_to_read(
+    target: DatasetLocation,
+    path: str | None = None,
+    virtual_prefixes: Prefixes | None = None,
+    zarr_format: int | None = None,
+) -> Group:
     """The group at a place, and at a path below it. A repository without a reference is read at `main`.
 
     virtual_prefixes  places that virtual chunks of the repository that a location names may be read from, as for Repository.open
+    zarr_format  that the group must have; where a location has groups of several formats, the one that is opened
     Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes if the location is not in a repository."""
     if virtual_prefixes:
         named = within_repository(expanded(target)) if isinstance(target, str | os.PathLike) else None
@@ -50,7 +56,12 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     elif isinstance(target, Group):
         node = target[joined(path)]
     else:
-        node = _opened(expanded(target), joined(path))
+        node = _opened(expanded(target), joined(path), zarr_format)
+    if zarr_format not in (None, node.metadata.zarr_format):
+        raise InvalidInputError(
+            f"a node of zarr_format {node.metadata.zarr_format!r} is there, not of {zarr_format!r}",
+            path=node.path or "/",
+        )
     if not isinstance(node, Group):
         raise NodeKindError(
             "an array is there, not a group",
@@ -60,8 +71,8 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     return node
 
 
-def _opened(location: Location, path: str) -> Array | Group:
-    found = node_or_location(location, path)
+def _opened(location: Location, path: str, zarr_format: int | None) -> Array | Group:
+    found = node_or_location(location, path, zarr_format)
     if not isinstance(found, NodeLocation):
         return found
     if isinstance(location, str | os.PathLike) and (named := at_main(os.fspath(location))) is not None:
