@@ -183,6 +183,11 @@ def test_consolidated_metadata_that_is_required() -> None:
             assert (copies is None) or use_consolidated
     assert frazil.open(held, mode="r", path="x", use_consolidated=True).shape == (3,)  # type: ignore[union-attr] # an array
     assert frazil.open_consolidated(store=held)["x"][0] == 0
+    assert frazil.open_group(held, use_consolidated=".zmetadata")["x"][0] == 0
+    for wrong in ("yes", "", 1, [], np.True_):  # "yes" counted as True, and "" as False
+        for open_it in (frazil.open, frazil.open_group):
+            with pytest.raises(InvalidInputError, match=r"use_consolidated is .*True, False or None"):
+                open_it(held, mode="r", use_consolidated=wrong)  # type: ignore[arg-type]
 
 
 def test_arguments_by_the_names_of_zarr_python() -> None:

@@ -285,7 +285,7 @@ def open_group(
     Raises NotFoundError, AlreadyExistsError, InvalidInputError for an array."""
     lost = modes.lost_argument(mode, {"attributes": attributes})
     mode = modes.checked_mode(mode, {"attributes": attributes, **zarr})
-    if zarr.get("use_consolidated"):
+    if modes.requires_copies(zarr.get("use_consolidated")):
         mode = modes.to_read_copies(mode)
     zarr_format = zarr_arguments.group_format(zarr_format, zarr) if zarr else zarr_format
     node_location = node_locations.node_location_of(
@@ -322,7 +322,7 @@ def _with_copies(group: Group, use_consolidated: object) -> Group:
     """The group, with consolidated metadata as the argument of zarr-python says. Raises NotFoundError."""
     if use_consolidated is False:
         return group.from_documents()
-    if use_consolidated:
+    if modes.requires_copies(use_consolidated):
         copies = consolidated.required_copies(group._location, group.metadata)
         group = groups.Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
     return group

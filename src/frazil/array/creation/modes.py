@@ -79,6 +79,16 @@ def refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
         )
 
 
+def requires_copies(use_consolidated: object) -> bool:
+    """Whether a group must have consolidated metadata. Text is the name of its document in Zarr v2, of which only the usual one is read. Raises
+    InvalidInputError for another value."""
+    if use_consolidated is None or isinstance(use_consolidated, bool):
+        return bool(use_consolidated)
+    if isinstance(use_consolidated, str) and use_consolidated == ".zmetadata":
+        return True
+    raise InvalidInputError(f"use_consolidated is {use_consolidated!r}; it must be True, False or None")
+
+
 def to_read_copies(mode: Mode) -> Mode:
     """The mode of a group that must have consolidated metadata and so is not created. Raises InvalidInputError for a mode that always creates."""
     if mode in ("w", "w-"):
