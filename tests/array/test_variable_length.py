@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.slow_properties import search
 
 import frazil
-from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.metadata.types import heap as heaps
 from frazil.stores import MemoryStore
 
@@ -238,3 +238,16 @@ def test_the_error_for_a_missing_text_is_not_repeated() -> None:
     with pytest.raises(InvalidInputError) as caught:
         array[...] = np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))  # type: ignore[call-arg]
     assert str(caught.value).count("cannot be turned into") == 1
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(("dtype", "element"), [("string", "a"), ("bytes", b"a")])
+def test_chunks_larger_than_memory(dtype: str, element: object, zarr_format: int) -> None:
+    """They raised a MemoryError."""
+    shape = (2**22, 2**21)  # 2^47 bytes: more than a process can address
+    array = frazil.create_array({}, shape=shape, chunks=shape, dtype=dtype, zarr_format=zarr_format)
+    with pytest.raises(StoreError, match=r"not enough memory to decode or encode a chunk.*smaller chunks"):
+        array[0, 0] = element
+    with pytest.raises(StoreError, match=r"not enough memory to decode or encode a chunk.*smaller chunks"):
+        array[0, 0]
+    assert array.nchunks_initialized == 0

@@ -5,6 +5,7 @@ The codecs are in array_to_bytes/vlen.py. If there is a Python codec in the chai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import ENOMEM
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,11 @@ class ElementStage(Record):
         """The views of all rows are one array, the only buffer."""
         heap, count = self.heap, prod(self.shape)
         assert heap is not None, "a read has one"
-        views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
+        nbytes = len(rows) * count * self.dtype.itemsize
+        try:
+            views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
+        except MemoryError:  # as the kernel reports it
+            return [], rows, [(0, _kernel.FAILED_IO, f"{ENOMEM} no memory for {nbytes} bytes")]
         threads = max(threads, 1)
         first = heap.reserve(threads)
         segments, failures = _kernel.decode_elements(
