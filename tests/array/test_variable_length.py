@@ -251,3 +251,15 @@ def test_chunks_larger_than_memory(dtype: str, element: object, zarr_format: int
     with pytest.raises(StoreError, match=r"not enough memory to decode or encode a chunk.*smaller chunks"):
         array[0, 0]
     assert array.nchunks_initialized == 0
+
+
+def test_bytes_that_are_not_utf8_are_refused_as_text() -> None:
+    """NumPy casts bytes to text without a check; the chunk could not be read again."""
+    array = frazil.create_array(MemoryStore(), shape=(2,), dtype="string", fill_value="old")
+    for values in (np.array([b"a", b"\xff"]), np.array([b"\xc3", b"\xa9"])):
+        for value in (values, values.astype(T)):
+            with pytest.raises(InvalidInputError, match="not UTF-8"):
+                array[...] = value
+    assert array[...].tolist() == ["old", "old"]
+    array[...] = np.array([b"a", "é".encode()])
+    assert array[...].tolist() == ["a", "é"]

@@ -215,6 +215,10 @@ impl Packed {
             if state < 0 || element.len() > u32::MAX as usize {
                 return Err(Fault::new(Code::Encode, format!("element {i} cannot be read, or has 4 GiB or more")));
             }
+            // NumPy turns bytes and code points into strings without a check.
+            if std::str::from_utf8(element).is_err() {
+                return Err(Fault::new(Code::Encode, format!("element {i} is not UTF-8")));
+            }
             View::of(element, part.fill, made.len(), part.number).write(into);
             made.append(element)?;
         }
