@@ -10,6 +10,7 @@ import pytest
 
 import frazil
 from frazil.array.hierarchy.root import locate
+from frazil.codecs import PackBits
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, NotFoundError
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
@@ -214,6 +215,13 @@ def test_invalid_v2_arrays_are_refused(tmp_path: Path) -> None:
     with repo.transaction(message="x") as session, pytest.raises(InvalidInputError, match="zarr_format 2") as refused:
         locate(session._location, "", 2)
     assert "convert" in (refused.value.hint or "")
+
+
+def test_refusals_of_what_zarr_v2_does_not_have_name_it() -> None:
+    with pytest.raises(MetadataError, match=r"^Zarr v2 has no data type bfloat16"):
+        frazil.create_array({}, shape=2, dtype="bfloat16", zarr_format=2)
+    with pytest.raises(MetadataError, match=r"^Zarr v2 and .* have only the codecs of numcodecs, not packbits"):
+        frazil.create_array({}, shape=2, dtype="bool", codecs=[PackBits()], zarr_format=2)
 
 
 def test_chunks_without_elements_are_there_only_while_the_array_has_none() -> None:

@@ -224,7 +224,7 @@ def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
     if name == "sharding_indexed":
         raise _sharding(path)
     raise MetadataError(
-        f"codec {name} cannot be expressed in the older dialect of the draft, which has only the codecs of numcodecs",
+        f"Zarr v2 and the older dialect of the draft have only the codecs of numcodecs, not {name}",
         path=path,
     )
 

@@ -176,7 +176,10 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
 
 def _dtype(data_type: DataType, big: bool) -> Json:
     """The dtype of elements of a fixed size, in NumPy's notation. Raises MetadataError for a type that NumPy does not have."""
-    dtype = emit_type(data_type, big, old=True)
+    try:
+        dtype = emit_type(data_type, big, old=True)
+    except MetadataError:  # about the draft, whose form of a dtype this is
+        raise MetadataError(f"Zarr v2 has no data type {data_type.label}", path="data_type") from None
     if isinstance(dtype, dict):
         dtype = dtype["type"]
     if isinstance(data_type, RawType):
