@@ -126,6 +126,27 @@ def values(seed: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(raw).view(dtype).reshape(shape)
 
 
+def in_any_memory(draw: st.DrawFn, array: np.ndarray) -> np.ndarray:
+    """The same values: contiguous, in Fortran order, with negative strides and gaps, of the other byte order, not aligned; and not writeable."""
+    array = np.asarray(array)
+    kind = draw(st.sampled_from(["C", "F", "strides", "swapped", "unaligned"]))
+    if kind == "F":
+        array = np.array(array, order="F")
+    elif kind == "strides":
+        spread = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
+        part = (..., *(slice(2 * n - 1, None, -2) if n else slice(0, 0) for n in array.shape))
+        spread[part] = array
+        array = spread[part]
+    elif kind == "swapped":
+        array = array.astype(array.dtype.newbyteorder())
+    elif kind == "unaligned" and array.size:
+        memory = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+        memory[...] = array
+        array = memory
+    array.flags.writeable = False
+    return array
+
+
 def same(left: np.ndarray, right: np.ndarray) -> bool:
     """Equal in shape, dtype and every bit."""
     left, right = np.asarray(left), np.asarray(right)

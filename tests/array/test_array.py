@@ -15,6 +15,7 @@ from tests.strategies import (
     Layout,
     basic_selections,
     create,
+    in_any_memory,
     layouts,
     orthogonal_selections,
     same,
@@ -38,22 +39,22 @@ def test_reads_and_writes_as_numpy(layout: Layout, dtype: str, seed: int, data: 
         if kind in ("basic", "whole"):
             selection = data.draw(basic_selections(shape)) if kind == "basic" else (...,)
             new = values(seed + turn, expected[selection].shape, array.dtype)
-            array[selection], expected[selection] = new, new
+            array[selection], expected[selection] = in_any_memory(data.draw, new), new
         elif kind == "orthogonal":
             selection = data.draw(orthogonal_selections(shape))
             mesh = numpy_orthogonal(selection, shape)
             new = values(seed + turn, expected[mesh].shape, array.dtype)
             expected[mesh] = new
-            array.oindex[selection] = squeezed(new, selection)
+            array.oindex[selection] = in_any_memory(data.draw, squeezed(new, selection))
         elif kind == "mask" or not all(shape) or not shape:
             mask = np.asarray(np.random.default_rng(seed).random(shape) < 0.5)
             new = values(seed + turn, (int(mask.sum()),), array.dtype)
-            array.vindex[mask], expected[mask] = new, new
+            array.vindex[mask], expected[mask] = in_any_memory(data.draw, new), new
         else:
             count = data.draw(st.integers(0, 12))
             places = tuple(np.random.default_rng(seed + turn).integers(0, n, count) for n in shape)
             new = values(seed + turn, (count,), array.dtype)
-            array.vindex[places], expected[places] = new, new
+            array.vindex[places], expected[places] = in_any_memory(data.draw, new), new
     assert same(array[...], expected)
     selection = data.draw(basic_selections(shape))
     assert same(array[selection], expected[selection])
