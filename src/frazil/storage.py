@@ -9,24 +9,20 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from frazil.base.late import LateModule, late_names
+from frazil.base.late import late_names
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.stores import memory, wrappers
 from frazil.stores.local import local_store
 from frazil.stores.locations import Location, StorePath, given_location, resolve
+from frazil.stores.objects import object_store
+from frazil.stores.operations import fsspec_operations
 from frazil.stores.store import Store
+from frazil.stores.zip import zip_store
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import memory, wrappers
-    from frazil.stores.objects import connections, object_store
-    from frazil.stores.operations import foreign_stores, fsspec_operations
-    from frazil.stores.zip import zip_store
-else:
-    memory = LateModule("frazil.stores.memory")
-    fsspec_operations = LateModule("frazil.stores.operations.fsspec_operations")
-    object_store = LateModule("frazil.stores.objects.object_store")
-    wrappers = LateModule("frazil.stores.wrappers")
-    zip_store = LateModule("frazil.stores.zip.zip_store")
+    from frazil.stores.objects import connections
+    from frazil.stores.operations import foreign_stores
 
 __all__ = ["FsspecStore", "LocalStore", "MemoryStore", "ObjectStore", "StoreLike", "StorePath", "ZipStore"]
 

@@ -12,7 +12,7 @@ from tests.test_layers import LATE
 
 import frazil.codecs
 import frazil.stores
-from frazil.base.late import LateModule, late_names
+from frazil.base.late import LateModule, late_modules, late_names
 
 
 def run(code: str, *arguments: str) -> str:
@@ -45,6 +45,18 @@ def test_names_of_an_imported_module_are_found_without_a_call(monkeypatch: pytes
 def test_a_module_is_imported_when_it_is_used() -> None:
     code = "import sys; from frazil.base.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
     assert run(code) == "False True"
+
+
+def test_modules_of_a_package_are_imported_when_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys; from frazil.stores.caches import disk_cache; import frazil.stores.caches as package; name = disk_cache.__class__.__name__;"
+        "before = 'frazil.stores.caches.disk_cache' in sys.modules; disk_cache.__name__; print(name, before, package.disk_cache is sys.modules['frazil.stores.caches.disk_cache'])"
+    )
+    assert run(code) == "LateModule False True"
+    import xml.dom.minidom
+
+    late_modules("xml.dom", "minidom")
+    assert xml.dom.minidom is sys.modules["xml.dom.minidom"], "a module that is imported already is not replaced"
 
 
 FEW_FILES = """

@@ -75,7 +75,7 @@ OWN: dict[str, tuple[str, ...]] = {
     ),
 }
 # calls that import a module of the project on first use, by the names between their parentheses
-LATE_CALLS = frozenset({"LateModule", "LateCodec", "LateTypes", "late_names"})
+LATE_CALLS = frozenset({"LateModule", "LateCodec", "LateTypes", "late_modules", "late_names"})
 
 
 class Import(NamedTuple):
@@ -140,7 +140,8 @@ def _called(call: ast.Call) -> str:
 def _targets(node: ast.Import | ast.ImportFrom | ast.Call, package: str, modules: set[str]) -> list[str]:
     if isinstance(node, ast.Call):
         parts = [part.value for argument in node.args for part in ast.walk(argument) if isinstance(part, ast.Constant)]
-        names = [part for part in parts if isinstance(part, str)]
+        inside = f"{package}." if _called(node) == "late_modules" else ""
+        names = [inside + part for part in parts if isinstance(part, str)]
     elif isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     else:

@@ -179,5 +179,8 @@ def test_late_imports_are_listed() -> None:
     assert late_imports(tree(LATE), LISTED) == []
     assert len(late_imports(tree(LATE), {"frazil.array.b": "", "frazil.array.c": ""})) == 1
     assert len(late_imports(tree(LATE), {**LISTED, "frazil.array.a": ""})) == 1
+    in_package = {"array/__init__": "late_modules(__name__, 'a')", "array/a": "x = 1"}
+    assert late_imports(tree(in_package), {"frazil.array.a": ""}) == []
+    assert len(late_imports(tree(in_package), {})) == 1
     missing = {"array/a": "x = LateModule('frazil.array.z')"}
     assert len(late_imports(tree(missing), {"frazil.array.z": ""})) == 1

@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from frazil._kernel import kernel_info
+from frazil.api import destinations
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments
 from frazil.base.arrays import Values
-from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError, NotFoundError
+from frazil.stores import memory
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import GroupArguments
     from frazil.array.hierarchy import tree as _tree
-    from frazil.stores import memory
-
-else:
-    destinations = LateModule("frazil.api.destinations")
-    memory = LateModule("frazil.stores.memory")
 
 _COPIED: Final = ("fill_value", "dimension_names")
 _KINDS: Final = ("filters", "serializer", "compressors")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from frazil.array.interface import html_table
 from frazil.base.arrays import among
-from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, one_line, shown
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import SnapshotInfo
@@ -19,10 +19,7 @@ from frazil.repository.maintenance.expired import expired_error, expired_ids, fi
 from frazil.repository.maintenance.id_columns import Ids, id_column
 
 if TYPE_CHECKING:
-    from frazil.array.interface import html_table
     from frazil.formats.json_values import Json
-else:
-    html_table = LateModule("frazil.array.interface.html_table")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # least characters of an id that name a snapshot

@@ -9,34 +9,23 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frazil.api import ref_locations, repository, repository_arguments
 from frazil.array.arguments import check_surroundings, check_transformers
+from frazil.array.hierarchy import repository_locations
 from frazil.array.hierarchy.nodes import NodeLocation, missing
-from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime, in_context
+from frazil.stores.array_storage import node_store
+from frazil.stores.caches import disk_cache
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
-
-if TYPE_CHECKING:
-    from frazil.api import ref_locations, repository, repository_arguments
-    from frazil.array.hierarchy import repository_locations
-    from frazil.stores.array_storage import node_store
-    from frazil.stores.caches import disk_cache
-    from frazil.stores.objects import object_store
-else:
-    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
-    object_store = LateModule("frazil.stores.objects.object_store")
-    ref_locations = LateModule("frazil.api.ref_locations")
-    repository = LateModule("frazil.api.repository")
-    repository_arguments = LateModule("frazil.api.repository_arguments")
-    node_store = LateModule("frazil.stores.array_storage.node_store")
-    disk_cache = LateModule("frazil.stores.caches.disk_cache")
+from frazil.stores.objects import object_store
 
 CREATES: Final = 'mode="a", which is the default in zarr-python, creates a node'
 _ONE_SLASH: Final = re.compile(r"(?:^|/)(s3|gs|az|https?|file|memory):/")

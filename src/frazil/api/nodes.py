@@ -6,10 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
+from frazil.api import destinations, node_locations
+from frazil.array import array as arrays
+from frazil.array import group as groups
 from frazil.array.arguments import DEFAULT_FILL
+from frazil.array.creation import array_creation, array_metadata, modes, zarr_arguments
+from frazil.array.hierarchy import consolidated, node_changes, root
 from frazil.array.hierarchy.nodes import M, NodeLocation
 from frazil.array.shards.shard_options import check_location, checked_options
-from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
@@ -17,31 +21,15 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, node_locations
-    from frazil.array import array as arrays
-    from frazil.array import group as groups
     from frazil.array.array import Array
-    from frazil.array.creation import array_creation, array_metadata, modes, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
     from frazil.array.group import Group
-    from frazil.array.hierarchy import consolidated, node_changes, root
 
     Made = TypeVar("Made", Array, Group)
 else:
     Made = TypeVar("Made")
-    arrays = LateModule("frazil.array.array")
-    groups = LateModule("frazil.array.group")
-    array_creation = LateModule("frazil.array.creation.array_creation")
-    array_metadata = LateModule("frazil.array.creation.array_metadata")
-    destinations = LateModule("frazil.api.destinations")
-    modes = LateModule("frazil.array.creation.modes")
-    node_locations = LateModule("frazil.api.node_locations")
-    consolidated = LateModule("frazil.array.hierarchy.consolidated")
-    node_changes = LateModule("frazil.array.hierarchy.node_changes")
-    root = LateModule("frazil.array.hierarchy.root")
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 
 def create_array(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint, whole_id
@@ -25,7 +25,7 @@ from frazil.api.repository_arguments import (
 )
 from frazil.api.session import COMMITS, Session, checked_commit
 from frazil.array.group import Group
-from frazil.base.late import LateModule
+from frazil.array.interface import html_table
 from frazil.base.retry import retry
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
@@ -43,13 +43,6 @@ from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
-
-if TYPE_CHECKING:
-    from frazil.array.interface import html_table
-    from frazil.stores.caches import disk_cache
-else:
-    html_table = LateModule("frazil.array.interface.html_table")
-    disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.arguments import check_flag, check_surroundings
-from frazil.base.late import LateModule
 from frazil.codecs.registry import Registry
 from frazil.errors import FormatError, InvalidInputError
 from frazil.repository.alpha import branches
@@ -17,14 +16,12 @@ from frazil.repository.session.transaction import Options
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_containers
 from frazil.runtime import Runtime, in_context
+from frazil.stores.caches import disk_cache
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
-    from frazil.stores.caches import disk_cache
     from frazil.stores.store import Store
-else:
-    disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 _COMPATIBLE: Final = "alpha-library"
 _CRC: Final = "crc32c"

@@ -5,7 +5,7 @@ shards. Not here: plans (indexing/), codecs, and storage (stores/, repository/).
 
 from typing import TYPE_CHECKING
 
-from frazil.base.late import late_names
+from frazil.base.late import late_modules, late_names
 
 if TYPE_CHECKING:
     from frazil.array.array import Array
@@ -14,3 +14,5 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Group"]
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(__name__, {"Array": "frazil.array.array", "Group": "frazil.array.group"})
+
+late_modules(__name__, "array", "group", "info")

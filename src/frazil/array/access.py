@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from errno import ENOMEM, ESTALE
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from frazil.array.shards.shard_indexes import RememberedIndexes
 from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.arrays import Columns, Values
 from frazil.base.fork_safety import ForkSafeLock
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS
 from frazil.codecs.chain.compiled_chain import Chain
@@ -30,17 +29,12 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types import heap as heaps
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.local.system_errors import unreadable
-
-if TYPE_CHECKING:
-    from frazil.metadata.types import heap as heaps
-else:
-    heaps = LateModule("frazil.metadata.types.heap")
-
 
 _LARGE: Final = 2**28  # bytes; smaller indexes fit into memory
 # From here on malloc takes fresh pages of the system, one page fault each; from 4 MiB on NumPy asks for huge pages, which need few.

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from frazil.array import info as _info
 from frazil.array.access import Access, variable_elements
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.handle import Update, token_of
+from frazil.array.hierarchy import node_changes
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, change_to_its_end, check_in_place, followed
+from frazil.array.interface import indexer
 from frazil.array.interface.zarr_array import ZarrArray, fields_of, new_lengths
+from frazil.array.io import chunk_count, read, write
+from frazil.array.io import shard_writer as _shard_writer
 from frazil.array.io.single_chunk import read_single, write_single
+from frazil.array.shape import rectilinear, resize
 from frazil.array.shape.extents import checked_axis, chunk_grid_of, grown_shape, row_batches
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.base.arrays import ArrayLike, DTypeLike, Values
 from frazil.base.fork_safety import ForkSafeLock
-from frazil.base.late import LateModule, load
+from frazil.base.late import load
 from frazil.base.retry import lacks_files
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
@@ -36,34 +42,17 @@ from frazil.errors import (
     UnknownExtensionError,
     one_line,
 )
+from frazil.indexing import selection as selections
 from frazil.indexing.single_chunk import SingleChunk, single_chunk
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
-    from frazil.array import info as _info
-    from frazil.array.hierarchy import node_changes
-    from frazil.array.interface import indexer
     from frazil.array.interface.indexer import Indexer, Several
-    from frazil.array.io import chunk_count, read, write
-    from frazil.array.io import shard_writer as _shard_writer
-    from frazil.array.shape import rectilinear, resize
-    from frazil.indexing import selection as selections
     from frazil.indexing.points import Plan
     from frazil.indexing.selection import Selection
 
     Normalise = Callable[[object, tuple[int, ...]], Selection]
-else:
-    indexer = LateModule("frazil.array.interface.indexer")
-    selections = LateModule("frazil.indexing.selection")
-    node_changes = LateModule("frazil.array.hierarchy.node_changes")
-    _shard_writer = LateModule("frazil.array.io.shard_writer")
-    read = LateModule("frazil.array.io.read")
-    write = LateModule("frazil.array.io.write")
-    chunk_count = LateModule("frazil.array.io.chunk_count")
-    _info = LateModule("frazil.array.info")
-    rectilinear = LateModule("frazil.array.shape.rectilinear")
-    resize = LateModule("frazil.array.shape.resize")
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,7 +10,6 @@ import numpy as np
 
 from frazil.array.shards.shard_options import check_location, check_strategy
 from frazil.base.arrays import Values
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain.compilation import compile_chain
@@ -18,16 +17,14 @@ from frazil.codecs.chain.compiled_chain import Chain
 from frazil.codecs.codec import ChunkSpec, Codec
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
+from frazil.metadata.grids import rectilinear
 from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.metadata.grids import rectilinear
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.types.core import DataType
     from frazil.metadata.types.fill_values import FillValue
-else:
-    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 
 
 class CompiledArray(Record):

@@ -21,12 +21,14 @@ import numpy as np
 
 from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
+from frazil.array.creation import array_creation, array_metadata
 from frazil.array.handle import Update
+from frazil.array.hierarchy import members, move, repository_locations
+from frazil.array.hierarchy import tree as _tree
 from frazil.array.hierarchy.node_changes import change_node, create_nodes, remove_node
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
-from frazil.base.late import LateModule
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -41,19 +43,9 @@ from frazil.errors import (
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
-    from frazil.array.hierarchy import members, move, repository_locations
-    from frazil.array.hierarchy import tree as _tree
     from frazil.metadata.model import Metadata
-else:
-    array_creation = LateModule("frazil.array.creation.array_creation")
-    array_metadata = LateModule("frazil.array.creation.array_metadata")
-    members = LateModule("frazil.array.hierarchy.members")
-    move = LateModule("frazil.array.hierarchy.move")
-    _tree = LateModule("frazil.array.hierarchy.tree")
-    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
 
 
 class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import NodeLocation
-from frazil.base.late import LateModule
+from frazil.base import missing_names
 from frazil.errors import InvalidInputError, NotFoundError, shown
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -21,8 +21,6 @@ from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from typing import Self
-else:
-    missing_names = LateModule("frazil.base.missing_names")
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 

@@ -20,7 +20,7 @@ _importing: Final[list[int]] = []  # a thread for each import that goes on
 
 
 class LateModule:
-    """A placeholder for a module: `middle = LateModule("frazil.codecs.chain.python_stage")`, beside a plain import of it for type checkers.
+    """A placeholder for a module that is imported when one of its members is first used.
 
     After the import both have one `__dict__`, so that names are found without a call."""
 
@@ -39,6 +39,13 @@ class LateModule:
 
     def __repr__(self) -> str:
         return f"LateModule({self._name!r})"
+
+
+def late_modules(package: str, *names: str) -> None:
+    """Makes modules of a package late: `from package import name` gives a placeholder for each of these names until one of its members is used."""
+    members = vars(sys.modules[package])
+    for name in names:
+        members.setdefault(name, LateModule(f"{package}.{name}"))
 
 
 def load(*modules: ModuleType) -> None:

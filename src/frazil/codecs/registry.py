@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Never
 
-from frazil.base.late import LateModule
 from frazil.codecs.builtin_codecs import BUILTIN_CODECS, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.draft import extensions as draft_extensions
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import (
     Extension,
@@ -29,10 +29,7 @@ from frazil.metadata.types.core import DataTypeFamily
 from frazil.metadata.value import Value, assign
 
 if TYPE_CHECKING:
-    from frazil.metadata.draft import extensions as draft_extensions
     from frazil.metadata.draft.extensions import ArrayExtension, DraftExtensions, MemoryLayout, MetadataEncodingReader
-else:
-    draft_extensions = LateModule("frazil.metadata.draft.extensions")
 
 # Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
 # written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy

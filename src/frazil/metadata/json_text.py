@@ -8,18 +8,13 @@ import math
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.late import LateModule
+from frazil.base.packages import json
 from frazil.errors import MetadataError, shown
-
-if TYPE_CHECKING:
-    import json
-else:
-    json = LateModule("json")  # imported with the first document; it costs as much as ten modules
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 
 from frazil.base.arrays import Dtype
-from frazil.base.late import LateModule, imported
+from frazil.base.late import imported
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
 from frazil.metadata.grids.chunk_grids import BOUNDED, RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
 from frazil.metadata.grids.chunk_keys import DEFAULT, DEFAULT_SUFFIX, V2, ChunkKeyEncoding
 from frazil.metadata.json_text import as_json
 from frazil.metadata.result_cache import ResultCache
+from frazil.metadata.types import structs
 from frazil.metadata.types.core import (
     CoreDataTypes,
     DataType,
@@ -24,11 +25,6 @@ from frazil.metadata.types.core import (
     unknown_dtype,
 )
 from frazil.metadata.value import Value
-
-if TYPE_CHECKING:
-    from frazil.metadata.types import structs
-else:
-    structs = LateModule("frazil.metadata.types.structs")
 
 T = TypeVar("T")
 

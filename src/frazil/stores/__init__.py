@@ -7,10 +7,12 @@ Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
 from typing import TYPE_CHECKING
 
-from frazil.base.late import late_names
+from frazil.base.late import late_modules, late_names
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Sources, Version
+
+late_modules(__name__, "location_overlap", "memory", "wrappers")
 
 if TYPE_CHECKING:
     from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks

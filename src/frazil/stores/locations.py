@@ -6,20 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
+from frazil.stores import memory, wrappers
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.objects import clients, object_store, storage_options
+from frazil.stores.operations import foreign_stores
 from frazil.stores.store import Store
+from frazil.stores.zip import zip_store
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from frazil.stores import memory, wrappers
-    from frazil.stores.objects import clients, connections, object_store, storage_options
-    from frazil.stores.operations import foreign_stores
-    from frazil.stores.zip import zip_store
+    from frazil.stores.objects import connections
 
     class Node(Protocol):
         """An Array or a Group."""
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
         @property
         def store_path(self) -> StorePath: ...
 
-else:
-    memory = LateModule("frazil.stores.memory")
-    clients = LateModule("frazil.stores.objects.clients")
-    foreign_stores = LateModule("frazil.stores.operations.foreign_stores")
-    object_store = LateModule("frazil.stores.objects.object_store")
-    storage_options = LateModule("frazil.stores.objects.storage_options")
-    wrappers = LateModule("frazil.stores.wrappers")
-    zip_store = LateModule("frazil.stores.zip.zip_store")
 
 Location: TypeAlias = (
     "str | os.PathLike[str] | Store | StorePath | Node | connections.ObjectClient | foreign_stores.AnyStore"

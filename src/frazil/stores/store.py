@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
-from frazil.base.late import LateModule
 from frazil.base.retry import FREE_FILES, WRITES, attempts, outrun, when_files_are_free
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
+from frazil.stores.operations import partial_values
 from frazil.stores.port import StorePort
+from frazil.stores.transfer import composed_values, value_copies
 from frazil.stores.transfer.content import read_values
 from frazil.stores.values import (
     ABSENT,
@@ -44,12 +45,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.operations import partial_values
-    from frazil.stores.transfer import composed_values, value_copies
-else:
-    composed_values = LateModule("frazil.stores.transfer.composed_values")
-    partial_values = LateModule("frazil.stores.operations.partial_values")
-    value_copies = LateModule("frazil.stores.transfer.value_copies")
 
 _LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
 

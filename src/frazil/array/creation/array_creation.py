@@ -6,25 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array, with_limit
+from frazil.array.creation import zarr_arguments
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import Box, DataSource, addresses_read, data_source
 from frazil.array.hierarchy.node_changes import create_nodes, remove_node
 from frazil.array.hierarchy.nodes import NodeLocation, as_stored, find_node
 from frazil.base.arrays import ArrayLike
-from frazil.base.late import LateModule
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
 from frazil.metadata.model import ArrayMetadata
-
-if TYPE_CHECKING:
-    from frazil.array.creation import zarr_arguments
-    from frazil.stores import location_overlap
-else:
-    location_overlap = LateModule("frazil.stores.location_overlap")
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
+from frazil.stores import location_overlap
 
 
 def new_array(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from frazil.array.arguments import DEFAULT_FILL, check_sequence
 from frazil.array.compiled_array import chunk_spec
+from frazil.array.creation import zarr_arguments
 from frazil.array.creation.defaults import default_chunks, default_codecs, default_shards, draft_codecs
-from frazil.base.late import LateModule
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
@@ -16,30 +16,22 @@ from frazil.codecs.chain.compilation import check_sizes, compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec, choice, resolve
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
+from frazil.metadata.draft import emitter
+from frazil.metadata.draft import transformers as draft_transformers
 from frazil.metadata.extensions import Extension, parse_extension, suggestion
+from frazil.metadata.grids import rectilinear
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys
 from frazil.metadata.json_text import Json, as_json, item
 from frazil.metadata.members import json_object, lengths_from_user
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
+from frazil.metadata.v2 import documents as v2_documents
+from frazil.metadata.v2 import objects as v2_objects
 
 if TYPE_CHECKING:
-    from frazil.array.creation import zarr_arguments
     from frazil.array.creation.zarr_arguments import ZarrArguments
-    from frazil.metadata.draft import emitter
-    from frazil.metadata.draft import transformers as draft_transformers
-    from frazil.metadata.grids import rectilinear
     from frazil.metadata.grids.rectilinear import RectilinearGrid
     from frazil.metadata.types.core import DataType
-    from frazil.metadata.v2 import documents as v2_documents
-    from frazil.metadata.v2 import objects as v2_objects
-else:
-    v2_documents = LateModule("frazil.metadata.v2.documents")
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
-    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
-    draft_transformers = LateModule("frazil.metadata.draft.transformers")
-    emitter = LateModule("frazil.metadata.draft.emitter")
-    v2_objects = LateModule("frazil.metadata.v2.objects")
 
 Lengths = int | Sequence[int | Sequence[int | Sequence[int]]]
 

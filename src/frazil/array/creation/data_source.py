@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import numpy as np
 
@@ -14,14 +14,9 @@ from frazil.array.array import Array
 from frazil.array.interface.indexer import as_values, without_mask
 from frazil.array.interface.lazy_view import LazyView
 from frazil.base.arrays import ArrayLike, Values, boxes_of
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import FrazilError, InvalidInputError
-
-if TYPE_CHECKING:
-    from frazil.stores import location_overlap
-else:
-    location_overlap = LateModule("frazil.stores.location_overlap")
+from frazil.stores import location_overlap
 
 _WRAPPERS: Final = 16  # the most wrappers around one array
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from frazil.array.arguments import check_flag
-from frazil.base.late import LateModule
+from frazil.array.creation import zarr_arguments
 from frazil.errors import AlreadyExistsError, InvalidInputError
-
-if TYPE_CHECKING:
-    from frazil.array.creation import zarr_arguments
-else:
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES: Final = ("r", "r+", "a", "w", "w-")

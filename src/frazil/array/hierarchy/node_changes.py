@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frazil.array.arguments import check_flag
+from frazil.array.hierarchy import repository_locations
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import (
     M,
@@ -16,18 +17,12 @@ from frazil.array.hierarchy.nodes import (
     node_exists,
     parsed,
 )
-from frazil.base.late import LateModule
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy import repository_locations
-else:
-    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
 
 _BATCH: Final = 256  # the most keys of one batch
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import AccessError, AlreadyExistsError, InvalidInputError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.stores.zip import zip_store
-else:
-    zip_store = LateModule("frazil.stores.zip.zip_store")
+from frazil.stores.zip import zip_store
 
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py), but those of format 2
 _FIRST: Final = "ZZZZZZZZ.json"  # among them, and never removed

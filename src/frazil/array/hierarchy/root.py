@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from frazil.array.arguments import check_flag, check_mapping
+from frazil.array.hierarchy import consolidated, hidden_nodes
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
+from frazil.metadata.draft import entry_point
+from frazil.metadata.draft import layout as draft_layout
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.members import Members, check_integer, check_object, json_object
 from frazil.metadata.model import FORMATS, GroupMetadata, Metadata, ZarrFormat, parsed_format
 from frazil.metadata.paths import ancestors, join, normalise
+from frazil.metadata.v2 import layout as v2_layout
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
+from frazil.stores.operations import adapted_store
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy import consolidated, hidden_nodes
-    from frazil.metadata.draft import entry_point
-    from frazil.metadata.draft import layout as draft_layout
-    from frazil.metadata.v2 import layout as v2_layout
-    from frazil.stores.operations import adapted_store
-else:
-    consolidated = LateModule("frazil.array.hierarchy.consolidated")
-    hidden_nodes = LateModule("frazil.array.hierarchy.hidden_nodes")
-    entry_point = LateModule("frazil.metadata.draft.entry_point")
-    v2_layout = LateModule("frazil.metadata.v2.layout")
-    draft_layout = LateModule("frazil.metadata.draft.layout")
-    adapted_store = LateModule("frazil.stores.operations.adapted_store")
 
 
 def locate(

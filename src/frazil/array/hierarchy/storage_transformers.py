@@ -7,11 +7,12 @@ user it runs as a store."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from frazil.array.hierarchy import root
 from frazil.array.hierarchy.nodes import NodeLocation, no_transformers
-from frazil.base.late import LateModule
 from frazil.errors import InvalidInputError
+from frazil.metadata.draft import transformers
 from frazil.metadata.extension_guard import CheckedKeys, ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.grids.chunk_keys import SeparatedKeys
@@ -20,15 +21,7 @@ from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, plain_chunks
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.array.hierarchy import root
-    from frazil.metadata.draft import transformers
-    from frazil.stores.transformer import sharding_store
-else:
-    root = LateModule("frazil.array.hierarchy.root")
-    transformers = LateModule("frazil.metadata.draft.transformers")
-    sharding_store = LateModule("frazil.stores.transformer.sharding_store")
+from frazil.stores.transformer import sharding_store
 
 
 def chunk_storage(location: NodeLocation, metadata: ArrayMetadata, largest: int | None = None) -> ChunkStorage:

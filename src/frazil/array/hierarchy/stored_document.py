@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
 from frazil.array.hierarchy.nodes import NodeLocation, find_node
-from frazil.base.late import LateModule
+from frazil.base import threads
+from frazil.base.packages import threading
 from frazil.base.record import Record
 from frazil.errors import ConflictError, FrazilError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
@@ -20,14 +21,8 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.values import WHOLE, Version
 
 if TYPE_CHECKING:
-    import threading
-
-    from frazil.base import threads
     from frazil.indexing.selection import Selection
     from frazil.stores.array_storage.chunk_storage import ChunkStorage
-else:
-    threading = LateModule("threading")
-    threads = LateModule("frazil.base.threads")
 
 
 # members that never change in an array

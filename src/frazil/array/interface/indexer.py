@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
 from frazil.base.arrays import ArrayLike, Values
-from frazil.base.late import LateModule
 from frazil.errors import FrazilError, InvalidInputError, SelectionError
 from frazil.indexing.selection import Selection
-
-if TYPE_CHECKING:
-    from frazil.metadata.types import datetimes
-else:
-    datetimes = LateModule("frazil.metadata.types.datetimes")
+from frazil.metadata.types import datetimes
 
 # what type checkers recognise as a selection of several elements, whose result is an array and never a scalar
 Several: TypeAlias = "_Part | tuple[_Part, *tuple[object, ...]] | tuple[*tuple[object, ...], _Part]"

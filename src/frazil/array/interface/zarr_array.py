@@ -9,33 +9,25 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.array.creation import zarr_arguments
 from frazil.array.handle import Handle
+from frazil.array.interface import html, indexer, lazy_view
+from frazil.array.io import read
 from frazil.array.shape.extents import chunk_counts, chunk_grid_of, chunk_lengths
 from frazil.base.arrays import ArrayLike, Values
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_line, shown
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
+from frazil.metadata.v2 import documents as v2_documents
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from frazil.array.creation import zarr_arguments
     from frazil.array.info import ArrayInfo
-    from frazil.array.interface import html, indexer, lazy_view
     from frazil.array.interface.indexer import Indexer
-    from frazil.array.io import read
     from frazil.metadata.model import ArrayMetadata
-    from frazil.metadata.v2 import documents as v2_documents
-else:
-    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
-    html = LateModule("frazil.array.interface.html")
-    indexer = LateModule("frazil.array.interface.indexer")
-    lazy_view = LateModule("frazil.array.interface.lazy_view")
-    read = LateModule("frazil.array.io.read")
-    v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Fields: TypeAlias = str | Sequence[str] | None
 Target: TypeAlias = "ZarrArray | Indexer"

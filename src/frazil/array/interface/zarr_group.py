@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frazil.array import info as _info
 from frazil.array.array import Array
+from frazil.array.creation import data_source
 from frazil.array.handle import Handle
 from frazil.array.hierarchy.node_changes import check_above
-from frazil.base.late import LateModule
+from frazil.array.interface import html
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -19,15 +21,8 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 if TYPE_CHECKING:
     from typing import Self
 
-    from frazil.array import info as _info
-    from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.interface import html
     from frazil.metadata.model import Metadata
-else:
-    _info = LateModule("frazil.array.info")
-    data_source = LateModule("frazil.array.creation.data_source")
-    html = LateModule("frazil.array.interface.html")
 
 
 def path_of(path: str | None, name: str | None) -> str:

@@ -8,20 +8,17 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.array.io.task_costs import shards_per_task
+from frazil.array.shape import rectilinear
 from frazil.array.shape.extents import chunk_grid_of
 from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
 from frazil.base.arrays import Columns
-from frazil.base.late import LateModule
 from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import DataError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import NodeLocation
-    from frazil.array.shape import rectilinear
     from frazil.metadata.model import ArrayMetadata
-else:
-    rectilinear = LateModule("frazil.array.shape.rectilinear")
 
 
 def stored_chunks(access: Access, location: NodeLocation, metadata: ArrayMetadata) -> int:

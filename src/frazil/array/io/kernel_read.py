@@ -9,15 +9,14 @@ import time
 from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, shard_replaced
+from frazil.array.shards import shard_append
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.base.arrays import Columns, Values
-from frazil.base.late import LateModule
 from frazil.base.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.errors import DataError, StoreError
 from frazil.indexing.box import BoxBatch
@@ -25,11 +24,6 @@ from frazil.indexing.points import Batch
 from frazil.stores.array_storage.chunk_storage import KernelFiles, missing_object
 from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.values import NO_SPANS
-
-if TYPE_CHECKING:
-    from frazil.array.shards import shard_append
-else:
-    shard_append = LateModule("frazil.array.shards.shard_append")
 
 _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 

@@ -39,8 +39,8 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import StoredObjects, missing_rows
+from frazil.base import threads
 from frazil.base.arrays import Columns, Values
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts, when_files_are_free
 from frazil.codecs.chain.compiled_chain import decode_chunks
@@ -53,11 +53,8 @@ from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import Fetched, Sources, Versions, whole_spans
 
 if TYPE_CHECKING:
-    from frazil.base import threads
     from frazil.metadata.types.core import DataType
     from frazil.metadata.types.heap import Heap
-else:
-    threads = LateModule("frazil.base.threads")
 
 
 _PART_ELEMENTS: Final = 2**20  # of a part of a selection of variable-length elements; at least one row of chunks

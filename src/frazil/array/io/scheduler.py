@@ -12,21 +12,16 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from frazil.base import threads
 from frazil.base.arrays import Columns
-from frazil.base.late import LateModule
+from frazil.base.packages import threading
 from frazil.base.record import Record
 from frazil.base.retry import FREE_FILES, lacks_files, when_files_are_free
 from frazil.base.weak_references import is_alone
 from frazil.errors import StoreError
 
 if TYPE_CHECKING:
-    import threading
-
-    from frazil.base import threads
     from frazil.runtime import Runtime
-else:
-    threading = LateModule("threading")
-    threads = LateModule("frazil.base.threads")
 
 WORKERS: Final = 16  # threads of one read or write, which wait for requests most of the time
 _TASKS: Final = 4  # number of tasks of the usual size that fill the budget

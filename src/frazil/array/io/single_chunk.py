@@ -10,15 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 from operator import floordiv
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure, result_memory
 from frazil.array.hierarchy.stored_document import Confirmation
+from frazil.array.io import write
 from frazil.base.arrays import Columns, Values
-from frazil.base.late import LateModule
 from frazil.indexing.single_chunk import SingleChunk
 from frazil.stores.values import (
     ABSENT,
@@ -31,11 +31,6 @@ from frazil.stores.values import (
     Sources,
     Version,
 )
-
-if TYPE_CHECKING:
-    from frazil.array.io import write
-else:
-    write = LateModule("frazil.array.io.write")
 
 _FILL_ELEMENTS: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]

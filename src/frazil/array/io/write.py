@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
+from frazil.array.shards import shard_append
 from frazil.array.shards.shard_assembly import Call, Kept, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
     KeyOf,
@@ -47,10 +48,10 @@ from frazil.array.shards.shard_lookup import (
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
 from frazil.base.arrays import Values
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts
 from frazil.codecs.chain.compiled_chain import encode_chunks
+from frazil.codecs.sharding import whole_shard
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing.points import Batch, Chunks, Plan, PointPlan
@@ -69,13 +70,6 @@ from frazil.stores.values import (
     pieces_of,
     whole_spans,
 )
-
-if TYPE_CHECKING:
-    from frazil.array.shards import shard_append
-    from frazil.codecs.sharding import whole_shard
-else:
-    shard_append = LateModule("frazil.array.shards.shard_append")
-    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
 

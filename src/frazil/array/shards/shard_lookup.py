@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from errno import EISDIR, ESTALE
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, codec_error, failure, index_memory_error
+from frazil.array.shards import shard_append
 from frazil.array.shards.shard_indexes import IndexTables, file_versions
 from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.base.arrays import Columns
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
@@ -22,11 +21,6 @@ from frazil.errors import DataError, FrazilError, StoreError
 from frazil.indexing.points import Chunks
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import FOLDER, NO_SPANS, Fetched, Sources, Versions
-
-if TYPE_CHECKING:
-    from frazil.array.shards import shard_append
-else:
-    shard_append = LateModule("frazil.array.shards.shard_append")
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 KeyOf = Callable[[int], "str | None"]  # row -> the key of its object, which errors need; None where it has none

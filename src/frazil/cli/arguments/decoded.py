@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
 
-from frazil.base.late import LateModule
 from frazil.base.optional_package import load_package
 from frazil.errors import InvalidInputError
+from frazil.integrations.xarray import decoded_array
 from frazil.operations.window import Window
-
-if TYPE_CHECKING:
-    from frazil.integrations.xarray import decoded_array
-else:
-    decoded_array = LateModule("frazil.integrations.xarray.decoded_array")
 
 
 def add_decoded(parser: ArgumentParser) -> None:

@@ -7,16 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frazil.array.info import table
-from frazil.base.late import LateModule
 from frazil.base.reports import counted, human
 from frazil.cli.command import Command, size
 from frazil.cli.output import print_result
+from frazil.stores.caches import cache_folder
 
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
-    from frazil.stores.caches import cache_folder
-else:
-    cache_folder = LateModule("frazil.stores.caches.cache_folder")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from frazil.api.ref_locations import RefLocation, at_main
-from frazil.base.late import LateModule
 from frazil.cli.arguments.locations import add_virtual_prefix, open_repository, open_session, repository_at
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.output import print_text
 from frazil.errors import InvalidInputError, NotFoundError
-
-if TYPE_CHECKING:
-    from frazil.operations.serve import server
-else:
-    server = LateModule("frazil.operations.serve.server")
+from frazil.operations.serve import server
 
 PORT: Final = 8000
 

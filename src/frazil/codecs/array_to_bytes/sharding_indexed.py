@@ -5,20 +5,14 @@ In arrays this codec is planned, not run (chain/compilation.py). sharding/whole_
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from frazil.base.late import LateModule
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
+from frazil.codecs.chain import compilation
 from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, codec_list, integer, resolve
+from frazil.codecs.sharding import shard
 from frazil.errors import MetadataError
-
-if TYPE_CHECKING:
-    from frazil.codecs.chain import compilation
-    from frazil.codecs.sharding import shard
-else:
-    compilation = LateModule("frazil.codecs.chain.compilation")
-    shard = LateModule("frazil.codecs.sharding.shard")
 
 
 class ShardingIndexed(Sharding):
@@ -59,12 +53,12 @@ class ShardingIndexed(Sharding):
             raise MetadataError(
                 f"chunk_shape has {len(self.chunk_shape)} dimensions; the shard has {len(spec.shape)}", path=member
             )
-        for axis, (inner, shard) in enumerate(zip(self.chunk_shape, spec.shape, strict=True)):
-            if shard % inner:
+        for axis, (inner, extent) in enumerate(zip(self.chunk_shape, spec.shape, strict=True)):
+            if extent % inner:
                 raise MetadataError(
                     f"chunk_shape {list(self.chunk_shape)} does not divide the shard shape {list(spec.shape)} along dimension {axis}",
                     path=member,
-                    hint=f"use an extent that divides {shard}",
+                    hint=f"use an extent that divides {extent}",
                 )
 
     def bound(self, spec: ChunkSpec) -> int:

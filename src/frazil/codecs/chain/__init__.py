@@ -2,3 +2,7 @@
 not have.
 
 The codecs themselves are in the packages of their kinds, the bytes of a shard in sharding/."""
+
+from frazil.base.late import late_modules
+
+late_modules(__name__, "compilation", "element_stage", "python_chain", "python_stage")

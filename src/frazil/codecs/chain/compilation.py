@@ -10,8 +10,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
-from frazil.base.late import LateModule
+from frazil.codecs.array_to_array import transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.chain import element_stage, python_chain, python_stage
 from frazil.codecs.chain.compiled_chain import Chain, InnerChunk, Stage
 from frazil.codecs.codec import (
     ArrayToArray,
@@ -26,20 +27,12 @@ from frazil.codecs.codec import (
     encoded_spec,
     size_of,
 )
+from frazil.codecs.sharding import whole_shard
 from frazil.codecs.sharding.shard import Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 
 if TYPE_CHECKING:
-    from frazil.codecs.array_to_array import transpose
-    from frazil.codecs.chain import element_stage, python_chain, python_stage
     from frazil.codecs.chain.python_chain import PythonChain, Serializer
-    from frazil.codecs.sharding import whole_shard
-else:
-    transpose = LateModule("frazil.codecs.array_to_array.transpose")
-    element_stage = LateModule("frazil.codecs.chain.element_stage")
-    python_chain = LateModule("frazil.codecs.chain.python_chain")
-    python_stage = LateModule("frazil.codecs.chain.python_stage")
-    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 _MOST_DIMENSIONS = 32  # the limit of NumPy before 2.0
 _MOST_BYTES = 2**48  # of a chunk, decoded: the kernel's limit

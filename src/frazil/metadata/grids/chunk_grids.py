@@ -4,22 +4,17 @@ Grids of chunks of several shapes are in rectilinear.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from frazil.base.arrays import Columns
-from frazil.base.late import LateModule
 from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids import rectilinear
 from frazil.metadata.json_text import Json, member
 from frazil.metadata.members import INT64_MAX, Members, lengths_from_user
 from frazil.metadata.value import Value, assign
-
-if TYPE_CHECKING:
-    from frazil.metadata.grids import rectilinear
-else:
-    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 
 
 class ChunkGrid(Protocol):

@@ -6,12 +6,11 @@ docs/design/070-zarr-v2-objects.md."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.base.arrays import Dtype
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import MetadataError, UnknownExtensionError
 from frazil.metadata.draft.codec_entries import ARRAY_TO_BYTES, NUMCODECS, Step
@@ -19,13 +18,8 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object
+from frazil.metadata.types import objects, variable_length
 from frazil.metadata.types.core import DataType
-
-if TYPE_CHECKING:
-    from frazil.metadata.types import objects, variable_length
-else:
-    objects = LateModule("frazil.metadata.types.objects")
-    variable_length = LateModule("frazil.metadata.types.variable_length")
 
 DTYPE: Final = "|O"
 _VLEN: Final = {"vlen-utf8": "string", "vlen-bytes": "bytes"}

@@ -6,20 +6,14 @@ Everything else in a copy keeps its bytes (run.py)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from frazil.base.late import LateModule
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError
+from frazil.metadata.draft import entry_point
+from frazil.metadata.draft import layout as draft_layout
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, read_document
 from frazil.stores.store import Store
-
-if TYPE_CHECKING:
-    from frazil.metadata.draft import entry_point
-    from frazil.metadata.draft import layout as draft_layout
-else:
-    entry_point = LateModule("frazil.metadata.draft.entry_point")
-    draft_layout = LateModule("frazil.metadata.draft.layout")
 
 _BATCH: Final = 1024  # documents read in one call
 _DOCUMENTS: Final = "meta/"  # below the root of a hierarchy of the draft

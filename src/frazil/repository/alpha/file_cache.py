@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from frazil.base.late import LateModule
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest
@@ -23,6 +22,7 @@ from frazil.repository.alpha.ref_files import read_reference
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import MAIN, NewFiles
 from frazil.repository.replaced_files import files_alone
+from frazil.stores.caches import caching_store
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
@@ -31,9 +31,6 @@ from frazil.stores.values import flat_buffer, pieces_of
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.formats.json_values import Json
-    from frazil.stores.caches import caching_store
-else:
-    caching_store = LateModule("frazil.stores.caches.caching_store")
 
 
 OBJECTS: Final = "parts of a repository"

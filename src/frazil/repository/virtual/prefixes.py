@@ -7,9 +7,8 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
@@ -22,14 +21,10 @@ from frazil.repository.virtual.locations import (
 )
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
+from frazil.stores.objects import object_store
 from frazil.stores.store import Store
 from frazil.stores.values import Version
 from frazil.stores.wrappers import WrappedStore
-
-if TYPE_CHECKING:
-    from frazil.stores.objects import object_store
-else:
-    object_store = LateModule("frazil.stores.objects.object_store")
 
 Prefixes: TypeAlias = "Iterable[str] | Mapping[str, Location | None]"
 

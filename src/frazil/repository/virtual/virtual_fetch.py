@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.base import threads
 from frazil.base.arrays import offsets_of
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.reports import counted
 from frazil.errors import DataError, InvalidInputError, StoreError
@@ -25,11 +25,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.transfer.content import read_error
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
-
-if TYPE_CHECKING:
-    from frazil.base import threads
-else:
-    threads = LateModule("frazil.base.threads")
 
 Ranges: TypeAlias = tuple[Sources, Columns]  # as in Fetched
 Checks: TypeAlias = "Sequence[FileCheck | None] | None"

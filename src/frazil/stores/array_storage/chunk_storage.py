@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol, Unpack
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import StoreError
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
+from frazil.stores.transfer import merged_spans
 from frazil.stores.values import (
     ANY,
     NO_SPANS,
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.stores.port import FetchOptions, KernelRoot
-    from frazil.stores.transfer import merged_spans
     from frazil.stores.values import SourceBuffer
-else:
-    merged_spans = LateModule("frazil.stores.transfer.merged_spans")
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may be missing

@@ -2,3 +2,7 @@
 disk.
 
 Not here: which shard indexes are kept (array/shards/shard_indexes.py)."""
+
+from frazil.base.late import late_modules
+
+late_modules(__name__, "cache_folder", "caching_store", "disk_cache")

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil import _kernel
-from frazil.base.late import LateModule
 from frazil.base.retry import FREE_FILES, when_files_are_free
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
-from frazil.stores.local import folders
+from frazil.stores.local import case_folding, folders, leftovers, new_files
 from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
     answered,
@@ -67,11 +66,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.local import case_folding, leftovers, new_files
-else:
-    case_folding = LateModule("frazil.stores.local.case_folding")
-    leftovers = LateModule("frazil.stores.local.leftovers")
-    new_files = LateModule("frazil.stores.local.new_files")
 
 T = TypeVar("T")
 _CREATED_TOGETHER: Final = 16  # names that the kernel creates in one run

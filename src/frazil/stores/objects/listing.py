@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from frazil.base.late import LateModule
+from frazil.base.packages import asyncio, obstore
 from frazil.base.retry import retry
 from frazil.errors import StoreError
 from frazil.stores.keys.listing import page_of
@@ -24,17 +24,11 @@ from frazil.stores.objects.versions import listed_version
 from frazil.stores.values import PAGE, Page
 
 if TYPE_CHECKING:
-    import asyncio
-
-    import obstore
     from obstore import ListResult, ObjectMeta
 
     from frazil.stores.objects.clients import Clients
 
     Row = tuple[str, ObjectMeta]
-else:
-    asyncio = LateModule("asyncio")
-    obstore = LateModule("obstore")
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from frazil.base.late import LateModule
+from frazil.base.packages import obstore
 from frazil.base.retry import READS, attempts, replaced
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
@@ -41,12 +41,8 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    import obstore
-
     from frazil.stores.objects.connections import ObjectClient
     from frazil.stores.port import StorePort
-else:
-    obstore = LateModule("obstore")
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from frazil.base.late import LateModule
+from frazil.base.packages import obstore
 from frazil.base.record import Record
 from frazil.base.retry import READS, attempts
 from frazil.errors import StoreError
@@ -31,10 +31,7 @@ from frazil.stores.values import Version, clip_span
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import obstore
     from obstore import GetResult, ObjectMeta
-else:
-    obstore = LateModule("obstore")
 
 MARK: Final = (
     "frazilwrite"  # in the metadata of an object: only small letters, as other names are changed or refused by servers

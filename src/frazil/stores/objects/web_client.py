@@ -13,27 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from errno import ECONNRESET, EPROTO, ETIMEDOUT
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from frazil.base.late import LateModule
+from frazil.base.packages import http_client, urllib3
 from frazil.base.record import Record
 from frazil.base.retry import attempts
 from frazil.errors import FrazilError, InvalidInputError, StoreError
+from frazil.stores.objects import timed_pools as pools
 from frazil.stores.objects.client_errors import no_answer_error, read_failure, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, leads_to_folder, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
-
-if TYPE_CHECKING:
-    from http import client as http_client
-
-    import urllib3
-
-    from frazil.stores.objects import timed_pools as pools
-else:
-    http_client = LateModule("http.client")
-    pools = LateModule("frazil.stores.objects.timed_pools")
-    urllib3 = LateModule("urllib3")
 
 T = TypeVar("T")
 

@@ -2,3 +2,7 @@
 them.
 
 The port that the rest of Frazil uses is in stores/store.py."""
+
+from frazil.base.late import late_modules
+
+late_modules(__name__, "adapted_store", "foreign_stores", "fsspec_operations", "partial_values", "zarr_operations")

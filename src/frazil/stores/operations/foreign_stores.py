@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.base.late import LateModule
+from frazil.stores.operations import fsspec_operations, zarr_operations
 from frazil.stores.operations.adapted_store import StoreWithPartialAccess, adapt
 from frazil.stores.store import Store
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from frazil._kernel import Buffer
-    from frazil.stores.operations import fsspec_operations, zarr_operations
 
     class ZarrStore(Protocol):
         """A zarr.abc.store.Store, by the attributes that distinguish it from other objects."""
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
 
     FilesAt: TypeAlias = tuple[FileSystem, str | os.PathLike[str]]  # or a FSMap, which is a mapping
     AnyStore: TypeAlias = StoreWithPartialAccess | Mapping[str, Buffer] | ZarrStore | ZarrStorePath | FilesAt
-else:
-    fsspec_operations = LateModule("frazil.stores.operations.fsspec_operations")
-    zarr_operations = LateModule("frazil.stores.operations.zarr_operations")
 
 
 def store_over(location: object, *, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str] | None:

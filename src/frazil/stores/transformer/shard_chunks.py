@@ -6,14 +6,14 @@ The content of an index is checked in codecs/sharding/shard.py, which also assem
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from frazil.base.arrays import Flags, among, distinct
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.base.retry import WRITES, attempts, outrun
+from frazil.codecs.sharding import whole_shard
 from frazil.codecs.sharding.shard import InnerChunks, Level, StackedIndex, assemble, index_error, read_indexes
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import fetch_located
@@ -38,11 +38,6 @@ from frazil.stores.values import (
     expecting,
     pieces_of,
 )
-
-if TYPE_CHECKING:
-    from frazil.codecs.sharding import whole_shard
-else:
-    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 Answer = Version | Changed | None
 _BATCH: Final = 128  # shards that are open together

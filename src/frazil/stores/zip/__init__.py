@@ -2,3 +2,7 @@
 
 Reading is done in place, through any store that reads ranges of objects. Not here: files of NumPy, whose arrays are members of archives
 (integrations/files)."""
+
+from frazil.base.late import late_modules
+
+late_modules(__name__, "zip_store")

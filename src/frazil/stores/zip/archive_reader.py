@@ -15,13 +15,13 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.base.arrays import distinct, offsets_of
-from frazil.base.late import LateModule
 from frazil.base.record import Record
 from frazil.errors import ChecksumError, ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.objects import object_store
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
@@ -53,10 +53,7 @@ from frazil.stores.zip.directory import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.objects import object_store
     from frazil.stores.values import SourceBuffer
-else:
-    object_store = LateModule("frazil.stores.objects.object_store")
 
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
 

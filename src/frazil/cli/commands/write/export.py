@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
-from frazil.base.late import LateModule
 from frazil.base.reports import counted, human
 from frazil.cli.arguments.layout import memory
 from frazil.cli.arguments.locations import add_virtual_prefix, open_node
 from frazil.cli.command import Command, list_of_names
 from frazil.cli.output import ended_by_signals, print_result
 from frazil.cli.progress import Progress
+from frazil.integrations.files.exports import export_file
 from frazil.runtime import Runtime
-
-if TYPE_CHECKING:
-    from frazil.integrations.files.exports import export_file
-else:
-    export_file = LateModule("frazil.integrations.files.exports.export_file")
 
 _FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2")
 

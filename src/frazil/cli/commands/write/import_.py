@@ -7,28 +7,21 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from frazil.base.late import LateModule
 from frazil.base.reports import counted, extents_text, human
 from frazil.cli.arguments.layout import codecs, memory, named_extents, named_shards
 from frazil.cli.command import Command, list_of_names
 from frazil.cli.output import print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
+from frazil.integrations.files import scanner
+from frazil.integrations.files.imports import import_file, importer, layout, selection
 from frazil.metadata.paths import check_lenient_name, join, normalise
 from frazil.repository.virtual.locations import is_remote
 
 if TYPE_CHECKING:
-    from frazil.integrations.files import scanner
-    from frazil.integrations.files.imports import import_file, importer, layout, selection
     from frazil.integrations.files.imports.import_file import FileImport
     from frazil.integrations.files.imports.importer import Imported
     from frazil.integrations.files.scanned import ScannedFile, Skipped
-else:
-    import_file = LateModule("frazil.integrations.files.imports.import_file")
-    importer = LateModule("frazil.integrations.files.imports.importer")
-    layout = LateModule("frazil.integrations.files.imports.layout")
-    selection = LateModule("frazil.integrations.files.imports.selection")
-    scanner = LateModule("frazil.integrations.files.scanner")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
