@@ -106,3 +106,11 @@ def test_opening_a_folder_loads_nothing_slow(tmp_path: Path) -> None:
     code = "import numpy, sys; before = set(sys.modules); import frazil; frazil.open_array(sys.argv[1])[:2, :2]; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True, capture_output=True, text=True)
     assert not {*SLOW, "hashlib", "frazil.array.creation.array_metadata"} & set(run.stdout.split())
+
+
+def test_an_assignment_does_not_import_masked_arrays(tmp_path: Path) -> None:
+    """Their import takes as long as all of Frazil's, and files that a process may lack. Older versions of NumPy import them at once."""
+    frazil.create_array(tmp_path / "a", shape=4, chunks=2, dtype="f4")
+    code = "import numpy, sys; before = set(sys.modules); import frazil; frazil.open_array(sys.argv[1], 'r+')[:2] = numpy.ones(2); print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True, capture_output=True, text=True)
+    assert "numpy.ma" not in run.stdout.split()

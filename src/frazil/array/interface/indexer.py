@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
-from typing import TypeAlias, overload
+from typing import TypeAlias, TypeGuard, overload
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
 
     scalar: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
-        if isinstance(value, np.ma.MaskedArray):
+        if is_masked_array(value):
             value = without_mask(value, path)
         if scalar and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
             element = np.empty((), dtype)
@@ -97,9 +98,14 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
 
 
+def is_masked_array(value: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]]:
+    """Whether a value has a mask, as none has before numpy.ma was imported: its import takes 15 ms, and files that may be lacking."""
+    return isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
+
+
 def without_mask(value: Values, path: str) -> Values:
     """The array as a plain one of NumPy. Raises InvalidInputError for masked elements: a chunk has no mask, and would get what is below it."""
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked_array(value):
         mask = np.ma.getmask(value)
         if np.any(mask if mask.dtype.names is None else np.ma.flatten_mask(mask)):
             raise InvalidInputError(
