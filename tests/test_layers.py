@@ -50,6 +50,7 @@ _LATE_BY_REASON: dict[str, tuple[str, ...]] = {
         "frazil.api.repository",
         "frazil.api.repository_arguments",
         "frazil.api.session",
+        "frazil.repository.format",
         "frazil.stores.array_storage.node_store",
     ),
     "for methods and options that few programs use": (

@@ -114,3 +114,11 @@ def test_an_assignment_does_not_import_masked_arrays(tmp_path: Path) -> None:
     code = "import numpy, sys; before = set(sys.modules); import frazil; frazil.open_array(sys.argv[1], 'r+')[:2] = numpy.ones(2); print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True, capture_output=True, text=True)
     assert "numpy.ma" not in run.stdout.split()
+
+
+def test_creating_an_array_loads_nothing_of_repositories(tmp_path: Path) -> None:
+    code = "import frazil, sys; frazil.create_array(sys.argv[1], shape=(4, 4), dtype='f4'); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=True, capture_output=True, text=True)
+    loaded = run.stdout.split()
+    assert "frazil.api.ref_locations" in loaded
+    assert not [name for name in loaded if name.startswith(("frazil.repository.", "frazil.formats"))]

@@ -78,6 +78,9 @@ def test_sub_packages_of_the_repository_are_in_order() -> None:
     assert order_breaks(tree({down: "from frazil.repository.session.transaction import T", up: "x = 1"})) == []
     assert order_breaks(tree({up: "import frazil.errors\nfrom frazil.repository.session import change_set"})) == []
     assert len(order_breaks(tree({up: "from frazil.repository.merge.rebase import f", down: "x = 1"}))) == 1
+    assert (
+        order_breaks(tree({"repository/__init__": "late_modules(__name__, 'format')", "repository/format": ""})) == []
+    )
     assert len(order_breaks(tree({"repository/new/a": "from frazil.repository.alpha.branches import f"}))) == 1
     assert order_breaks(tree({"array/io/read": "from frazil.array.hierarchy.nodes import NodeLocation"})) == []
 

@@ -11,7 +11,7 @@ from typing import Final
 from frazil.array.hierarchy.repository_locations import is_repository
 from frazil.base.record import Record
 from frazil.errors import FrazilError, NotFoundError
-from frazil.repository.format import MAIN
+from frazil.repository import format as repository_format
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
@@ -63,10 +63,10 @@ def at_main(location: str) -> RefLocation | None:
     """The node on `main` that a location without an @ names, where it or a parent folder is a repository; None for any other. A plain node at the location has
     priority: the caller looks for it first."""
     if has_repository(location):
-        return RefLocation(location, MAIN, "")
+        return RefLocation(location, repository_format.MAIN, "")
     for left, right in cuts(location.rstrip("/"), "/"):
         if has_repository(left):
-            return RefLocation(left, MAIN, right)
+            return RefLocation(left, repository_format.MAIN, right)
     return None
 
 
