@@ -47,7 +47,7 @@ def test_a_module_is_imported_when_it_is_used() -> None:
     assert run(code) == "False True"
 
 
-def test_modules_of_a_package_are_imported_when_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_of_a_package_are_imported_when_they_are_used() -> None:
     code = (
         "import sys; from frazil.stores.caches import disk_cache; import frazil.stores.caches as package; name = disk_cache.__class__.__name__;"
         "before = 'frazil.stores.caches.disk_cache' in sys.modules; disk_cache.__name__; print(name, before, package.disk_cache is sys.modules['frazil.stores.caches.disk_cache'])"
@@ -57,6 +57,30 @@ def test_modules_of_a_package_are_imported_when_they_are_used(monkeypatch: pytes
 
     late_modules("xml.dom", "minidom")
     assert xml.dom.minidom is sys.modules["xml.dom.minidom"], "a module that is imported already is not replaced"
+
+
+def test_a_failed_import_is_repeated_after_a_signal_handler_saw_a_half_of_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = LateModule("half_imported")
+    attempts: list[int] = []
+
+    def handler() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            _ = late.value
+
+    monkeypatch.setattr(sys, "half_imported_handler", handler, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "half_imported.py").write_text("import sys\nsys.half_imported_handler()\nvalue = 1\n")
+    with pytest.raises(AttributeError):
+        _ = late.value
+    assert late.value == 1
+    monkeypatch.delitem(sys.modules, "half_imported")
+
+
+def test_doctest_reads_packages_with_late_modules() -> None:
+    assert run("import doctest, frazil.stores; print(doctest.testmod(frazil.stores).failed)") == "0"
 
 
 FEW_FILES = """

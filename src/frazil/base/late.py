@@ -31,8 +31,12 @@ class LateModule:
         self._module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> object:
+        if name == "__wrapped__":  # doctest asks the members of a package for it, one by one: an import would add some
+            raise AttributeError(name)
         if self._module is None:
             module = imported(self._name)
+            if getattr(module.__spec__, "_initializing", False):  # a signal handler within the import, which may fail
+                return getattr(module, name)
             self.__dict__ = module.__dict__
             self._module = module
         return getattr(self._module, name)
