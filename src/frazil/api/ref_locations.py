@@ -1,6 +1,6 @@
 """Locations in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Recognises and splits them.
 
-nodes.py opens the node there."""
+node_locations.py opens the node there."""
 
 from __future__ import annotations
 
