@@ -80,6 +80,19 @@ def test_snapshots_expire_by_age(create: Create) -> None:
     assert len(list(repo.history())) == 4
 
 
+def test_a_branch_that_cannot_be_deleted_keeps_its_history() -> None:
+    """The record was written first: the branch stayed, without a history."""
+    repo = frazil.Repository.create(MemoryStore(), compatible="alpha-library")
+    fill(repo, 2)
+    repo.create_branch("dev", "main")
+    with repo.transaction(branch="dev", message="more") as root:
+        root["a"][0] = 1
+    before = {name: [snapshot.id for snapshot in repo.history(name)] for name in repo.branches}
+    with pytest.raises(InvalidInputError, match="cannot be deleted"):
+        repo.expire(older_than=NOW, expire_branches=True)
+    assert {name: [snapshot.id for snapshot in repo.history(name)] for name in repo.branches} == before
+
+
 def test_tags_and_branches_on_request() -> None:
     for create in FORMATS:
         repo = create(MemoryStore())

@@ -95,12 +95,13 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
         dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in remaining)
     )
     if not dry_run:
-        if expired:
-            record_expired(files, join([id_column(_with_file_ids(files, expired))]))
+        # refs first: one that cannot be deleted, or has moved, keeps its history
         for name, snapshot in expired_tags:
             files.delete_tag(name, snapshot)
         for tip in expired_branches:
             files.delete_branch(tip.branch, tip.snapshot)
+        if expired:
+            record_expired(files, join([id_column(_with_file_ids(files, expired))]))
     return Expired(dry_run, tuple(map(encode_id, expired)), len(remaining), *names)
 
 

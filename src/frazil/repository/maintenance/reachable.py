@@ -50,11 +50,11 @@ def heads(files: RepositoryFormat) -> list[Tip]:
 
 
 def newest_tips(files: RepositoryFormat) -> list[Tip]:
-    """As heads, with those of deleted branches. StoreError if the server does not list `main`: all objects would seem to be garbage."""
+    """As heads, with those of deleted branches. StoreError if the store does not list `main`: all objects would seem to be garbage."""
     tips = _readable(files.read_branches())
     if MAIN not in tips:
         raise StoreError(
-            "the branch 'main' exists, but the server does not list it",
+            "the branch 'main' exists, but the store does not list it",
             hint="check the server, and proxies before it, and try again; nothing was removed",
         )
     return list(tips.values())
@@ -121,14 +121,16 @@ def names_wrong_parent(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     with suppress(NotFoundError, FormatError):
         (listed,) = files.listed(files.snapshot(snapshot)).ancestors
         parent, before, oldest = (*listed, None, None, None)[:3]
+        if parent == snapshot:
+            return True
         if parent is None or before is None:
             return False
-        if files.listed(files.snapshot(before)).parents != [oldest] or may_end(files, snapshot):
+        if files.listed(files.snapshot(before)).parents != [oldest]:
             return False
         (others,) = files.listed(files.snapshot(parent)).ancestors
-        if others:
-            return others[0] != before and oldest not in others[:3]
-        return files.history_fault(parent) is None  # it is the first snapshot
+        is_first = not others and files.history_fault(parent) is None
+        is_elsewhere = bool(others) and others[0] != before and oldest not in others[:3]
+        return (is_first or is_elsewhere) and not may_end(files, snapshot)
     return False
 
 
@@ -184,6 +186,8 @@ class _Ancestry:
     def refuse_wrong_parents(self) -> None:
         """Raises FormatError if a snapshot names a wrong parent, as the rest of its list shows: its right parent may be named nowhere else."""
         for snapshot, (parent, before) in self._nearest.items():
+            if parent in self._expired and before in self._expired:  # the history ends here
+                continue
             if self._parents.get(parent) != before and names_wrong_parent(self._files, snapshot):
                 raise FormatError(
                     f"a snapshot names {encode_id(parent)} as its parent, which the rest of its list of ancestors does not follow",

@@ -10,6 +10,7 @@ from itertools import pairwise
 from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.expired import may_end
 from frazil.repository.maintenance.reachable import is_same
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.report import Findings, Problem, Subject
@@ -17,11 +18,11 @@ from frazil.repository.verification.snapshots import MOST_LISTED, Expected
 
 
 class _Contradiction(Record):
-    """A snapshot, its parent by a list, and that by its own file."""
+    """A snapshot, its parent by a list, and that by its own file; None: it is the first."""
 
     child: ObjectId
     listed: ObjectId
-    own: ObjectId
+    own: ObjectId | None
 
 
 def check_parents(
@@ -43,11 +44,14 @@ def check_parents(
                 continue
             pairs = pairs or Counter(pair for known in expected.ancestors.values() for pair in pairwise(known))
             child, parent, own = fault
-            if pairs[child, parent] > 1 and not pairs[child, own]:  # other lists agree with this one
+            if (
+                own is not None and pairs[child, parent] > 1 and not pairs[child, own]
+            ):  # other lists agree with this one
                 expected.other_parents.setdefault(ReachedSnapshot(child, ref, False, parent), own)
                 continue
             name = encode_id(child)
-            text = f"its list of ancestors gives {encode_id(parent)} as the parent of {name}, but {name} itself names {encode_id(own)}"
+            names = "is the first snapshot" if own is None else f"names {encode_id(own)}"
+            text = f"its list of ancestors gives {encode_id(parent)} as the parent of {name}, but {name} itself {names}"
             found.add("history", text, Subject(ref, encode_id(file)), files.key(f"snapshots/{encode_id(file)}"))
             wrong[file] = found.problems[-1]
             reported.add((child, parent))
@@ -84,7 +88,10 @@ def _fault(
 ) -> _Contradiction | None:
     """The first contradiction in a list of ancestors. Snapshots whose files were not read are skipped."""
     for child, parent in pairwise((file, *listed)):
-        own = next(iter(expected.ancestors.get(child, ())), parent)
+        known = expected.ancestors.get(child, (parent,))
+        if not known and files.history_fault(child) is None and not may_end(files, child):
+            return _Contradiction(child, parent, None)
+        own = next(iter(known), parent)
         if own != parent and not is_same(files, own, parent):
             return _Contradiction(child, parent, own)
     return None
