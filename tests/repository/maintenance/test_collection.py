@@ -476,26 +476,6 @@ def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
     assert (repo.readonly_session().root["a"][:2] == values(7)[:2]).all()
 
 
-def test_each_end_of_a_history_costs_no_request_of_its_own() -> None:
-    """Each read the records of expiry again."""
-    counts = []
-    for commits in (3, 12):
-        store = CountingStore(MemoryStore())
-        repo = frazil.Repository.create(store)
-        for number in range(commits):
-            fill(repo, 1) if not number else None
-            with repo.transaction(message="one") as root:
-                root.attrs["n"] = number
-            repo.create_tag(f"v{number}", "main")
-            with repo.transaction(message="two") as root:
-                root.attrs["n"] = -number
-        repo.expire(older_than=timedelta(0))
-        store.requests.clear()
-        repo.garbage_collect()
-        counts.append(sum(done.key.startswith("gc/expired") for done in store.requests))
-    assert counts[0] == counts[1]
-
-
 @formats
 def test_a_list_goes_after_what_it_names_and_after_the_next_list(create: Create) -> None:
     """A reader of the lists finds each removed object condemned, or gone; docs/design/072 depends on this order."""

@@ -13,6 +13,7 @@ import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
+from frazil.testing import CountingStore
 from frazil.testing.memory_format import create_memory_repository
 
 formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
@@ -91,6 +92,25 @@ def test_a_branch_that_cannot_be_deleted_keeps_its_history() -> None:
     with pytest.raises(InvalidInputError, match="cannot be deleted"):
         repo.expire(older_than=NOW, expire_branches=True)
     assert {name: [snapshot.id for snapshot in repo.history(name)] for name in repo.branches} == before
+
+
+def test_each_end_of_a_history_costs_no_request_of_its_own() -> None:
+    """Each read the records of expiry again."""
+    counts = []
+    for commits in (3, 12):
+        store = CountingStore(MemoryStore())
+        repo = frazil.Repository.create(store)
+        for number in range(commits):
+            with repo.transaction(message="one") as root:
+                root.attrs["n"] = number
+            repo.create_tag(f"v{number}", "main")
+            with repo.transaction(message="two") as root:
+                root.attrs["n"] = -number
+        repo.expire(older_than=timedelta(0))
+        store.requests.clear()
+        repo.garbage_collect()
+        counts.append(sum(done.key.startswith("gc/expired") for done in store.requests))
+    assert counts[0] == counts[1]
 
 
 def test_tags_and_branches_on_request() -> None:
