@@ -74,7 +74,8 @@ def create_array(
     dtype       anything that NumPy accepts as a dtype, or the name of a registered data type ("r24"); little-endian unless codecs set another byte order
     chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
-    codecs      "auto" or None (docs/design/004-defaults.md); or a list of codecs, of names or objects of a document; [] stores raw bytes
+    codecs      "auto" or None (docs/design/004-defaults.md); or a list of codecs, of names or objects of a document, or of codecs of zarr-python or numcodecs;
+                [] stores raw bytes
     fill_value  of elements that were never written: by default zero, NaT for times; None: the same, and in Zarr v2 null, which leaves it to the reader
     attributes  JSON values by name;  dimension_names: for each dimension a name or None
     chunk_key_encoding  "default" (keys such as c/0/0), "v2" (0.0), or an object of a document;  index_location: of the index in a shard, "end" or "start"

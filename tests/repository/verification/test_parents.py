@@ -111,3 +111,12 @@ def test_what_is_sound_works(
     needed = {at for name, history in before.items() for at in history[: kept[name]]}
     works(lambda: repo.garbage_collect(now=True))
     assert {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")} >= needed
+
+
+def test_a_snapshot_that_names_itself_hinders_collections_until_its_history_is_given_up() -> None:
+    store, repo, ids = branched(depths=[])
+    rewrite(store, ids[0], with_another(0, decode_id(ids[0])))
+    repo = reopened(repo)
+    assert not works(lambda: repo.garbage_collect(now=True))
+    repo.repair(history=True)
+    assert works(lambda: repo.garbage_collect(now=True))

@@ -15,6 +15,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.errors import InvalidInputError, NodeKindError, ReadOnlyError, shown
+from frazil.metadata.paths import joined as joined_path
 from frazil.repository.format import MAIN
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location
@@ -27,7 +28,7 @@ def joined(*paths: str | None) -> str:
     for path in paths:
         if path is not None and not isinstance(path, str):
             raise InvalidInputError(f"group is {shown(path)}; it must be a path", path="group", hint='group="level1"')
-    return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
+    return joined_path(*[path or "" for path in paths])
 
 
 def group_to_read(

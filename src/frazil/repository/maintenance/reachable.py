@@ -122,7 +122,7 @@ def names_wrong_parent(files: RepositoryFormat, snapshot: ObjectId) -> bool:
         (listed,) = files.listed(files.snapshot(snapshot)).ancestors
         parent, before, oldest = (*listed, None, None, None)[:3]
         if parent == snapshot:
-            return True
+            return not may_end(files, snapshot)
         if parent is None or before is None:
             return False
         if files.listed(files.snapshot(before)).parents != [oldest]:
