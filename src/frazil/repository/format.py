@@ -184,7 +184,7 @@ class EncodedCommit(Record):
 class Referenced(Record):
     """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
-    ancestors  that the file of each snapshot lists, the parent first
+    ancestors  of each snapshot, the parent first and at least that: as its file lists them, or from where the format keeps histories
     boxes      of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
 
     manifests: Sequence[ObjectId]

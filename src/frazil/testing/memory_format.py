@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -45,6 +45,7 @@ from frazil.repository.format import (
     EncodedCommit,
     NewCommit,
     NodeMatching,
+    Referenced,
     Rules,
     Tip,
     UnreadRef,
@@ -363,6 +364,12 @@ class MemoryFormat(AlphaSnapshots):
 
         if self._update(change, lambda state: None if name in state.tags else _tip(state, MAIN)).outcome == UNKNOWN:
             raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
+
+    def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
+        parents = self._state()[0].parents
+        named = [parents.get(encode_id(snapshot)) for snapshot in snapshots]
+        ancestors = [[] if parent is None else [decode_id(parent)] for parent in named]
+        return super().referenced(snapshots)._replace(ancestors=ancestors)
 
     def is_changed(self, snapshot: ObjectId) -> bool:
         return False

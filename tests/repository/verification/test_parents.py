@@ -74,6 +74,7 @@ REFS = st.lists(st.tuples(st.sampled_from(["branch", "tag"]), st.integers(0, COM
 @search(slowness=2)
 @example(refs=[], damaged=0, position=0, other=0, keep=1)  # a snapshot that names itself
 @example(refs=[], damaged=12, position=0, other=12, keep=1)  # a list that continues after the first snapshot
+@example(refs=[], damaged=12, position=0, other=5, keep=5)  # instead of the parent, a descendant of what is listed next
 @given(
     refs=REFS,
     damaged=st.integers(0, COMMITS + 1),
@@ -111,6 +112,39 @@ def test_what_is_sound_works(
     needed = {at for name, history in before.items() for at in history[: kept[name]]}
     works(lambda: repo.garbage_collect(now=True))
     assert {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")} >= needed
+
+
+@search(slowness=2)
+@example(refs=[], damaged=0, position=3, other=1)  # a cycle
+@example(refs=[("branch", 8)], damaged=8, position=2, other=8)  # a cycle below a branch
+@example(refs=[("branch", 1)], damaged=1, position=0, other=6)  # the list of a later snapshot has the right parent
+@given(
+    refs=REFS,
+    damaged=st.integers(0, COMMITS + 1),
+    position=st.integers(0, LISTED - 1),
+    other=st.none() | st.integers(0, COMMITS + 2),
+)
+def test_a_repair_of_histories_is_complete(
+    refs: list[tuple[str, int]], damaged: int, position: int, other: int | None
+) -> None:
+    """With consent to end histories, whatever one list names: no problem is left, histories can be followed and collections run, and the next repair does
+    nothing. All snapshots that refs point to stay."""
+    store, repo, ids = branched(depths=refs)
+    ids = [*ids, *(commit.id for commit in repo.history("side"))][: len(ids) + 3]
+    tips = {history[0] for history in histories(repo).values()}
+    at = ids[damaged if damaged < COMMITS else damaged + 1]  # the first snapshot has no list
+    rewrite(store, at, with_another(position, NOWHERE if other is None else decode_id(ids[other])))
+    repo = reopened(repo)
+    planned, done = repo.repair(history=True, dry_run=True), repo.repair(history=True)
+    assert done.ok, str(done)
+    assert [*planned.commits] == [*done.commits]
+    repo = reopened(repo)
+    again = repo.repair(history=True)
+    assert (again.ok, again.commits, again.repaired) == (True, {}, ())
+    assert tips <= {at for history in histories(repo).values() for at in history}
+    repo.garbage_collect(now=True)
+    assert tips <= {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")}
+    assert reopened(repo).verify().ok
 
 
 def test_a_snapshot_that_names_itself_hinders_collections_until_its_history_is_given_up() -> None:

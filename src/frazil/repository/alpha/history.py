@@ -38,18 +38,24 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
     infos = [snapshot.metadata._replace(id=file), *snapshot.history]
     walked = {file, snapshot.metadata.id}
     while True:
-        for info in infos[1:]:
-            if info.id in walked:
+        is_cycle = False
+        for number, info in enumerate(infos[1:], 1):
+            is_cycle = info.id in walked
+            if is_cycle and not may_end(files, file):
                 raise FormatError(
                     "the history of a snapshot is a cycle",
                     key=files.key(snapshot_key(file)),
                     hint="verify shows what is damaged, repair what can be repaired",
                 )
+            if is_cycle:
+                infos = infos[:number]
+                break
             walked.add(info.id)
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)
         own = infos[-1]
-        if len(snapshot.history) >= snapshot.total_parents and _may_be_first_snapshot(files, own.id, snapshot):
+        is_whole = len(snapshot.history) >= snapshot.total_parents
+        if is_cycle or (is_whole and _may_be_first_snapshot(files, own.id, snapshot)):
             yield Ancestor(own, None)
             return
         older = _continued(files, infos[-2:])

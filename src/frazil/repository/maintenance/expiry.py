@@ -15,14 +15,8 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import MAIN, Ancestor, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join
-from frazil.repository.maintenance.reachable import (
-    heads,
-    is_same,
-    names_wrong_parent,
-    own_parent,
-    refuse_unread_refs,
-    tagged,
-)
+from frazil.repository.maintenance.live_snapshots import is_same, names_wrong_parent, own_parent
+from frazil.repository.maintenance.reachable import heads, refuse_unread_refs, tagged
 from frazil.repository.maintenance.report import Expired
 from frazil.repository.maintenance.tips import refuse_lost_tips
 from frazil.repository.synced_tips import sync_tips

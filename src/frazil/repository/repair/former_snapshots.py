@@ -11,7 +11,7 @@ from frazil.formats.ids import ObjectId
 from frazil.formats.nodes import BrokenNode, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.reachable import names_wrong_parent
+from frazil.repository.maintenance.live_snapshots import names_wrong_parent
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.repair.array_references import Source, read_pieces
 from frazil.repository.verification.histories import UNREADABLE

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from frazil.base.record import Record
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.errors import FormatError
+from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.reachable import Progress, names_wrong_parent
+from frazil.repository.maintenance.live_snapshots import names_wrong_parent
+from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.repair.report import Entry
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.references import ChunkFiles
@@ -60,7 +62,7 @@ class HistoryEnds:
     @property
     def contradictions(self) -> list[Entry]:
         text = (
-            "its history is not repaired: two files name different parents. {0} is whole, and is kept with what comes before it; "
+            "two files name different parents of a snapshot in its history, which is accepted. {0} is whole, and is kept with what comes before it; "
             "a new branch at {0} shows that history"
         )
         return [
@@ -76,16 +78,20 @@ class HistoryEnds:
 
     def _find_oldest(self, history: History) -> None:
         tip = at = history.start
-        with suppress(*UNREADABLE):
+        refused: ObjectId | None = None  # a snapshot at which no history can be followed, such as a cycle
+        try:
             for ancestor in self._files.ancestors(tip):
                 at = ancestor.snapshot
-        for candidate in (tip, at):
+        except FormatError as error:
+            folder, _, name = (error.key or "").rpartition("/")
+            refused = decode_id(name) if folder == self._files.key("snapshots") else None
+        except UNREADABLE:
+            pass
+        for candidate in dict.fromkeys((tip, at, refused or at)):
             with suppress(*UNREADABLE):
                 is_mended = history.follows and candidate in self._mended  # but not for a tag there
-                is_wrong = self._files.history_fault(candidate) is not None or names_wrong_parent(
-                    self._files, candidate
-                )
-                if not is_mended and is_wrong:
+                has_fault = self._files.history_fault(candidate) is not None
+                if not is_mended and (has_fault or candidate == refused or names_wrong_parent(self._files, candidate)):
                     self.last.setdefault(candidate, history.ref)
 
     def _find_damaged(self, history: History) -> None:
@@ -127,10 +133,10 @@ class HistoryEnds:
                     self._whole.setdefault(file, ref)
 
     def _readable(self, named: ObjectId) -> ObjectId | None:
-        """The id of the file of a snapshot that a history names; None if it is missing, or it or its own history cannot be read."""
+        """The id of the file of a snapshot that a history names; None if it is missing or cannot be read."""
         try:
             file = self._files.snapshot_id(named)
-            next(iter(self._files.ancestors(file)))
+            self._files.snapshot(file)
         except UNREADABLE:
             return None
         return file

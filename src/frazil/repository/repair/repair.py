@@ -13,7 +13,7 @@ from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import EncodedCommit, RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids, record_expired
-from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.maintenance.id_columns import NO_IDS, id_column, id_list
 from frazil.repository.maintenance.lost import record_lost
 from frazil.repository.maintenance.reachable import Progress
 from frazil.repository.maintenance.records import list_records
@@ -79,6 +79,9 @@ def repair(
     if run.writes:
         files = files.uncached()
         checked = check(files, progress, depth)
+        while consents.history and checked.contradicted:  # histories differ from before
+            record_expired(files, NO_IDS, id_column(sorted(checked.contradicted)))
+            checked = check(files, progress, depth)
         missing = checked.chunk_files.missing
         after = _decoded(checked, decode)
     if consents.accept_loss and not dry_run:
@@ -121,7 +124,7 @@ class _Run:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
         self._chunk_files = checked.chunk_files
-        self._wrong_lists = checked.wrong_lists
+        self._wrong_lists, self._contradicted = checked.wrong_lists, checked.contradicted
         self._lost_tips = LostTips(files, checked.found.orphan_ids["snapshots"], checked.chunk_files, progress)
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
@@ -459,10 +462,9 @@ class _Run:
         found = HistoryEnds(files, self._chunk_files, self._progress, expired, self._mended if self._dry_run else ())
         for start in self._histories(files):
             found.find(start)
-        self.repaired += found.repaired
-        self.lost += found.contradictions
-        if found.repaired and not self._dry_run:
-            record_expired(files, id_column(sorted(found.ends)), id_column(sorted(found.last)))
+        self.repaired += found.repaired + found.contradictions
+        if (found.repaired or self._contradicted) and not self._dry_run:
+            record_expired(files, id_column(sorted(found.ends)), id_column(sorted({*found.last, *self._contradicted})))
             self.writes = True
 
     def _histories(self, files: RepositoryFormat) -> Iterator[History]:

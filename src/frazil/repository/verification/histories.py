@@ -11,7 +11,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
-from frazil.repository.maintenance.reachable import own_parent
+from frazil.repository.maintenance.live_snapshots import own_parent
 from frazil.repository.maintenance.tips import lost_text, lost_tips
 from frazil.repository.verification.report import Findings, Subject
 

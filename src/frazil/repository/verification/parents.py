@@ -11,7 +11,7 @@ from frazil.base.record import Record
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.expired import may_end
-from frazil.repository.maintenance.reachable import is_same
+from frazil.repository.maintenance.live_snapshots import is_same, names_wrong_parent
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.report import Findings, Problem, Subject
 from frazil.repository.verification.snapshots import MOST_LISTED, Expected
@@ -28,8 +28,8 @@ class _Contradiction(Record):
 def check_parents(
     files: RepositoryFormat, tips: Sequence[tuple[str, ObjectId]], expected: Expected, found: Findings
 ) -> dict[ObjectId, Problem]:
-    """Adds the contradictions in the lists of ancestors that histories consist of, then the others. tips: with the ref of each. Returns the problems of wrong
-    lists, by the snapshot whose file has the list. Raises StoreError."""
+    """Adds the contradictions in the lists of ancestors that histories consist of, then the others, but not those that a record accepts. tips: with the ref of
+    each. Returns the problems of wrong lists, by the snapshot whose file has the list. Raises StoreError."""
     wrong: dict[ObjectId, Problem] = {}
     compared: set[ObjectId] = set()
     reported: set[tuple[ObjectId, ObjectId | None]] = set()
@@ -40,13 +40,14 @@ def check_parents(
                 break
             compared.add(file)
             fault = _fault(files, file, listed, expected)
-            if fault is None:
+            if fault is None or may_end(files, file, fault.child):
                 continue
             pairs = pairs or Counter(pair for known in expected.ancestors.values() for pair in pairwise(known))
             child, parent, own = fault
-            if (
-                own is not None and pairs[child, parent] > 1 and not pairs[child, own]
-            ):  # other lists agree with this one
+            # either the other lists agree with this one, or that of the child contradicts itself
+            if own is not None and (
+                (pairs[child, parent] > 1 and not pairs[child, own]) or names_wrong_parent(files, child)
+            ):
                 expected.other_parents.setdefault(ReachedSnapshot(child, ref, False, parent), own)
                 continue
             name = encode_id(child)
@@ -55,8 +56,10 @@ def check_parents(
             found.add("history", text, Subject(ref, encode_id(file)), files.key(f"snapshots/{encode_id(file)}"))
             wrong[file] = found.problems[-1]
             reported.add((child, parent))
-    for reached, named in expected.other_parents.items():
-        if (reached.file, reached.parent) not in reported:
+    for reached, named in [*expected.other_parents.items()]:
+        if may_end(files, reached.file):
+            del expected.other_parents[reached]
+        elif (reached.file, reached.parent) not in reported:
             reported.add((reached.file, reached.parent))
             listed_parent = "nothing" if reached.parent is None else encode_id(reached.parent)
             text = f"a later snapshot gives {listed_parent} as the parent of this one, but this one names {encode_id(named)}"

@@ -34,12 +34,14 @@ from frazil.stores.keys.names import COPY_JOURNAL
 class Checked(Record):
     """The findings, the snapshots that branches and tags point to, with "branch NAME" or "tag NAME", and the listed chunk files.
 
-    wrong_lists  snapshots with a wrong list of ancestors: the problem of each"""
+    wrong_lists  snapshots with a wrong list of ancestors: the problem of each
+    contradicted  these, and snapshots whose files name another parent than later ones"""
 
     found: Verification
     tips: tuple[tuple[str, ObjectId], ...]
     chunk_files: ChunkFiles
     wrong_lists: Mapping[ObjectId, Problem]
+    contradicted: frozenset[ObjectId]
 
 
 class Depth(Record):
@@ -116,6 +118,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
         tuple(tips),
         chunk_files,
         wrong_lists,
+        frozenset((*wrong_lists, *(reached.file for reached in expected.other_parents))),
     )
 
 
