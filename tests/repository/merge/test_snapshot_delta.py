@@ -283,7 +283,7 @@ def test_chunks_of_arrays() -> None:
         "/new": ChunkDifference(columns((1, 0)), NONE),
     }
     assert str(found) == "+ /new (array)  1 chunk written\n~ /t  2 chunks written; 1 chunk removed\n- /u (group)"
-    assert found.as_json(1) == {
+    assert found.to_json(1) == {
         "added": [{"path": "/new", "kind": "array"}],
         "removed": [{"path": "/u", "kind": "group"}],
         "renamed": [],
@@ -301,8 +301,8 @@ def test_chunks_of_arrays() -> None:
 
 def test_a_resize_and_a_rename_in_json() -> None:
     found = differ(empty_files(), nodes(array(1, "/t")), nodes(array(1, "/u", shape=(6, 4))))
-    assert found.as_json()["resized"] == [{"path": "/u", "old": [4, 4], "new": [6, 4]}]
-    assert found.as_json()["renamed"] == [{"old": "/t", "new": "/u"}]
+    assert found.to_json()["resized"] == [{"path": "/u", "old": [4, 4], "new": [6, 4]}]
+    assert found.to_json()["renamed"] == [{"old": "/t", "new": "/u"}]
     assert str(found) == "r /t -> /u  shape (4, 4) -> (6, 4)"
 
 

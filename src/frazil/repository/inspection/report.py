@@ -188,7 +188,7 @@ class ShownCommit(Record):
 
     def to_json(self) -> dict[str, Json]:
         members = {name: value for name, value in self._asdict().items() if name not in ("changed", "wrote", "inline")}
-        changed = None if self.changed is None else self.changed.as_json()
+        changed = None if self.changed is None else self.changed.to_json()
         return {
             **members,
             "metadata": as_json(dict(self.metadata), "metadata"),

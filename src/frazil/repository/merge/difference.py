@@ -79,7 +79,7 @@ class Difference(Record):
         lines += [(path, 1, f"~ {path}{summary}") for path, summary in changes.items()]
         return "\n".join([one_line(line) for _, _, line in sorted(lines)])
 
-    def as_json(self, chunks: int = _LISTED) -> dict[str, Json]:
+    def to_json(self, chunks: int = _LISTED) -> dict[str, Json]:
         """Plain values. chunks: how many coordinates of written and of removed chunks are listed for each array; their number is always included"""
         return {
             "added": [{"path": path, "kind": self._kind(path)} for path in self.added],

@@ -200,7 +200,7 @@ def test_diff(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> Non
 
 def test_diff_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     document = json.loads(output_of(["repo", "diff", "sea.repo", "v1", "dev", "--json"], capfd))
-    assert document == repo.diff("v1", "dev").as_json()
+    assert document == repo.diff("v1", "dev").to_json()
     assert document["chunks"][0]["written_chunks"] == [[0, 0, 0], [1, 0, 0]]
     assert json.loads(output_of(["repo", "diff", "sea.repo", "v1", "old", "--json"], capfd))["chunks"] == []
 

@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     difference = open_repository(options.location).diff(options.old, options.new)
     text = "" if difference.is_empty else str(difference)
-    print_result(options, as_json(difference.as_json(), "difference"), text)
+    print_result(options, as_json(difference.to_json(), "difference"), text)
 
 
 COMMAND = Command(
