@@ -19,12 +19,22 @@ from frazil.metadata.types.datetimes import in_unit
         (np.array([292, -292], "M8[Y]"), "M8[ns]", ["2262-01-01", "1678-01-01"]),
         (np.array([602], "M8[M]"), "M8[W]", ["2020-02-27"]),
         (np.array([], "M8[s]"), "M8[ns]", []),
+        (np.array([1, -2], ">i8").view(">M8"), "M8[s]", ["1970-01-01T00:00:01", "1969-12-31T23:59:58"]),
     ],
 )
 def test_times_in_another_unit(values: np.ndarray, dtype: str, expected: object) -> None:
     found = in_unit(values, np.dtype(dtype), "a")
     assert found.dtype == dtype
     assert np.array_equal(found, np.array(expected, dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("source", ["<M8", ">M8", ">M8[s]"])
+@pytest.mark.parametrize("dtype", ["<M8", ">M8"])
+def test_times_without_a_unit_keep_their_numbers(source: str, dtype: str) -> None:
+    """NumPy's astype leaves such values in their byte order: their bytes were written as other numbers."""
+    found = in_unit(np.array([0, 1, -2, -(2**63)], f"{source[0]}i8").view(source), np.dtype(dtype), "a")
+    assert found.dtype == dtype
+    assert found.view(f"{dtype[0]}i8").tolist() == [0, 1, -2, -(2**63)]
 
 
 @pytest.mark.parametrize(

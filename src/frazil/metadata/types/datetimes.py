@@ -143,13 +143,15 @@ def in_unit(values: Values, dtype: Dtype, path: str, hint: str | None = None) ->
     path, hint: of the error. Raises InvalidInputError for times that the unit cannot count in 64 bits: NumPy before 2.5 returns other times."""
     low, high = _limits(values.dtype, dtype)
     numbers = values.astype(np.int64)
-    wrong = ((numbers < low) | (numbers > high)) & ~np.isnat(values)
+    wrong = ((numbers < low) | (numbers > high)) & (numbers != _NAT)
     if wrong.any():
         try:
             found = str(values[wrong][0])
         except OverflowError:  # no date
             found = f"number {numbers[wrong][0]} of {values.dtype}"
         raise InvalidInputError(f"a time is out of the range of {dtype}: found {found}", path=path, hint=hint)
+    if np.datetime_data(dtype)[0] == "generic":  # type: ignore[arg-type] # NumPy would keep the dtype of the values, and its byte order
+        return numbers.astype(np.dtype(np.int64).newbyteorder(dtype.byteorder), copy=False).view(dtype)
     try:
         return values.astype(dtype)
     except (OverflowError, TypeError) as error:  # NumPy has no factor between some units
