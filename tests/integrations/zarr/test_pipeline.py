@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 pytest.importorskip("zarr", minversion="3.0")
 
 import zarr
+from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfig
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
@@ -261,6 +262,49 @@ def test_keys_of_chunks(encoding: Any, prefix: str, coordinates: list[tuple[int,
     assert found is not None
     assert [found.encoding.encode_one(row, found.prefix) for row in found.coordinates] == keys
     assert array_keys([*keys, "elsewhere"], len(coordinates[0])) is None
+
+
+@pytest.mark.parametrize("wrapped", [False, pytest.param(True, marks=WRAPPED)])
+def test_writers_of_one_shard_at_once_without_versions(wrapped: bool) -> None:
+    """An update may be lost, as with zarr-python's pipeline. The index of one writer and the inner chunks of another one made shards that nobody can read."""
+
+    async def fill(a: Any, row: int) -> None:
+        await a.setitem((slice(row, row + 1), slice(None)), np.random.default_rng(row).integers(0, 2**row, (1, 64)))
+
+    async def repeat() -> None:
+        for _ in range(20):
+            a = await zarr.api.asynchronous.create_array(
+                WrapperStore(MemoryStore()) if wrapped else MemoryStore(),
+                shape=(16, 64), chunks=(1, 64), shards=(16, 64), dtype="i8", compressors=ZstdCodec(), fill_value=-1,
+            )  # fmt: skip
+            await a.setitem(slice(None), 3)
+            await asyncio.gather(*[fill(a, row) for row in range(16)])
+            found = np.asarray(await a.getitem(slice(None)))
+            for row in range(16):
+                new = np.random.default_rng(row).integers(0, 2**row, 64)
+                assert (found[row] == 3).all() or (found[row] == new).all()
+
+    asyncio.run(repeat())
+
+
+@WRAPPED
+@pytest.mark.parametrize("shards", [None, (4,)])
+@pytest.mark.parametrize("error", [KeyError, FileNotFoundError, PermissionError])
+def test_an_error_of_a_store_is_no_missing_chunk(error: type[Exception], shards: tuple[int] | None) -> None:
+    class Failing(WrapperStore[MemoryStore]):
+        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+            if key.startswith("c/"):
+                raise error(key)
+            return await self._store.get(key, *arguments, **options)
+
+    inner = MemoryStore()
+    zarr.create_array(inner, shape=8, chunks=(2,), shards=shards, dtype="i4")[:] = np.arange(8)
+    a = zarr.open_array(Failing(inner), mode="r+")
+    with pytest.raises(error):
+        a[:]
+    with pytest.raises(error):
+        a[1] = 5
+    same(zarr.open_array(inner, mode="r")[:], np.arange(8))
 
 
 def test_fallbacks_to_zarr_python_are_reported_once() -> None:

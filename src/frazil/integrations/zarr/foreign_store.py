@@ -24,6 +24,7 @@ from frazil.stores.values import (
     Columns,
     Fetched,
     Pieces,
+    SourceBuffer,
     Sources,
     Version,
     Versions,
@@ -39,13 +40,15 @@ _UNKNOWN_SIZE: Final = 2**62
 class ForeignStore(Store):
     """Fetches, puts and erases values. There are no versions, so of two writers of one chunk the last one wins, as in zarr-python.
 
-    loop: runs the coroutines of `store`; its own thread must not call this"""
+    loop: runs the coroutines of `store`; its own thread must not call this
+    writes: values are fetched whole, and kept until they are replaced. Else the index of a shard and its inner chunks could be of two writers"""
 
-    __slots__ = ("_operations", "_store")
+    __slots__ = ("_kept", "_operations", "_store")
 
-    def __init__(self, store: ZarrStore, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: ZarrStore, loop: asyncio.AbstractEventLoop, *, writes: bool) -> None:
         self._store = store
-        self._operations = ZarrOperations(store, config.get("async.concurrency"), lambda: loop)
+        self._kept: dict[str, bytes | None] | None = {} if writes else None
+        self._operations = ZarrOperations(store, config.get("async.concurrency"), lambda: loop, missing=())
 
     def __repr__(self) -> str:
         return repr(self._store)
@@ -61,12 +64,12 @@ class ForeignStore(Store):
         """As in the port, without versions: the options are ignored."""
         ranges = [(names[name], (start, None if length < 0 else length)) for name, start, length in spans.tolist()]
         spanless = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
-        values = self._operations.get_partial_values(ranges)
+        values = self._parts(ranges)
         exists = self._operations.exists([names[row] for row in spanless])
         status = [FOUND] * len(names)
         sizes = np.full(len(names), _UNKNOWN_SIZE, np.int64)
         rows = np.empty((len(spans), 3), np.int64)
-        buffers: list[bytes] = []
+        buffers: list[SourceBuffer] = []
         for row, found in zip(spanless, exists, strict=True):
             status[row] = FOUND if found else ABSENT_KEY
         for i, ((name, start, length), value) in enumerate(zip(spans.tolist(), values, strict=True)):
@@ -81,9 +84,23 @@ class ForeignStore(Store):
         sizes[np.array(status) != FOUND] = -1
         return Fetched(Sources(None, buffers), status, [None] * len(names), sizes, rows)
 
+    def _parts(self, ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> Sequence[SourceBuffer | None]:
+        if self._kept is None:
+            return self._operations.get_partial_values(ranges)
+        new = list(dict.fromkeys(name for name, _ in ranges if name not in self._kept))
+        found = self._operations.get_partial_values([(name, (0, None)) for name in new])
+        self._kept.update(zip(new, found, strict=True))
+        return [_part(self._kept[name], *span) for name, span in ranges]
+
+    def _forget(self, names: Sequence[str]) -> None:
+        if self._kept is not None:
+            for name in names:
+                self._kept.pop(name, None)
+
     def put_many(self, names: Sequence[str], pieces: Pieces, expect: Versions) -> list[Version | Changed]:
         """As in the port; `expect` is ignored."""
         self.require("writable")
+        self._forget(names)
         self._operations.set_values(dict(zip(names, join_pieces(pieces), strict=True)))
         return [ABSENT] * len(names)
 
@@ -91,6 +108,7 @@ class ForeignStore(Store):
         """As in the port; `expect` is ignored."""
         self.require("erasable")
         assert self._operations.erase_values is not None, "it is erasable"
+        self._forget(names)
         self._operations.erase_values(names)
         return [None] * len(names)
 
@@ -99,3 +117,10 @@ class ForeignStore(Store):
     ) -> NoReturn:
         """Lists nothing: zarr-python names the chunks."""
         raise StoreError(f"{self} is not listed here")
+
+
+def _part(value: bytes | None, start: int, length: int | None) -> SourceBuffer | None:
+    """A range of a value, without a copy."""
+    if value is None:
+        return None
+    return memoryview(value)[start : None if length is None or start < 0 else start + length]

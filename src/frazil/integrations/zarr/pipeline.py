@@ -85,7 +85,7 @@ class CodecPipeline(BatchedCodecPipeline):
     ) -> tuple[dict[str, str], ...]:
         batch = list(batch_info)
         values = out.as_ndarray_like()
-        call = self._call(batch, values, drop_axes)
+        call = self._call(batch, values, drop_axes, writes=True)
         if call is None:
             done: tuple[dict[str, str], ...] = await super().read(batch, out, drop_axes)
             return done
@@ -94,14 +94,14 @@ class CodecPipeline(BatchedCodecPipeline):
     async def write(self, batch_info: Iterable[Entry], value: NDBuffer, drop_axes: tuple[int, ...] = ()) -> None:
         batch = list(batch_info)
         values = value.as_ndarray_like()
-        call = self._call(batch, values, drop_axes)
+        call = self._call(batch, values, drop_axes, writes=False)
         if call is None:
             await super().write(batch, value, drop_axes)
             return
         batch[0][0].store._check_writable()
         await in_thread(_write, call, values)
 
-    def _call(self, batch: Batch, values: Any, drop_axes: tuple[int, ...]) -> _Call | None:
+    def _call(self, batch: Batch, values: Any, drop_axes: tuple[int, ...], *, writes: bool) -> _Call | None:
         """The batch, if this pipeline handles it; None if zarr-python's own pipeline does."""
         if not batch or not isinstance(values, np.ndarray) or not all(type(path) is StorePath for path, *_ in batch):
             return None  # inner chunks of its sharding codec, or values that are not in main memory
@@ -142,12 +142,12 @@ class CodecPipeline(BatchedCodecPipeline):
             object.__setattr__(self, "_compiled", last)
         return last
 
-    def _array(self, store: Any, keys: ArrayKeys, compiled: _Compiled) -> ForeignArray:
+    def _array(self, store: Any, keys: ArrayKeys, compiled: _Compiled, writes: bool) -> ForeignArray:
         assert compiled.made is not None
         last: _Opened | None = getattr(self, "_opened", None)
         if last is not None and (last.store is store, last.prefix, last.spec) == (True, keys.prefix, compiled.spec):
             return last.array
-        target, prefix, lasts = _target(store)
+        target, prefix, lasts = _target(store, writes=writes)
         path = (prefix + keys.prefix).removesuffix("/")
         metadata, compiled_array = compiled.made
         array = ForeignArray(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
@@ -156,13 +156,13 @@ class CodecPipeline(BatchedCodecPipeline):
         return array
 
 
-def _target(store: Any) -> tuple[Store, str, bool]:
+def _target(store: Any, *, writes: bool) -> tuple[Store, str, bool]:
     """A store of ours with the values of one of zarr-python, the prefix of its keys, and whether it can be used for later calls."""
     if isinstance(store, FrazilStore):
         return store.target, store.prefix, True
     if type(store) is ZarrLocalStore:
         return LocalStore(store.root), "", True
-    return ForeignStore(store, asyncio.get_running_loop()), "", False
+    return ForeignStore(store, asyncio.get_running_loop(), writes=writes), "", False
 
 
 def _storage(target: Store, path: str, keys: ArrayKeys, parts: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:

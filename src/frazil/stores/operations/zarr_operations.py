@@ -85,11 +85,15 @@ class ZarrOperations:
         store: ZarrStore,
         requests_in_flight: int | None,
         loop: Callable[[], asyncio.AbstractEventLoop] = event_loop,
+        *,
+        missing: tuple[type[Exception], ...] = MISSING_ERRORS,
     ) -> None:
-        """requests_in_flight: None for no limit;  loop: where coroutines run"""
+        """requests_in_flight: None for no limit;  loop: where coroutines run;  missing: errors of the store for a missing key, which zarr-python does not
+        know"""
         self.store: Final = store
         self._loop = loop
         self._requests = requests_in_flight
+        self._missing = missing
         can_list = store.supports_listing
         self.erase_values = self._erase_values if store.supports_deletes else None
         self.erase_prefix = self._erase_prefix if store.supports_deletes and can_list else None
@@ -110,7 +114,9 @@ class ZarrOperations:
 
     async def _get(self, key_range: tuple[str, tuple[int, int | None]]) -> bytes | None:
         key, span = key_range
-        value = await _found(self.store.get(key, default_buffer_prototype(), _request(*span)), None)
+        value = await _found(
+            self.store.get(key, default_buffer_prototype(), _request(*span)), None, missing=self._missing
+        )
         return None if value is None else bytes(value.to_bytes())
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
@@ -120,7 +126,7 @@ class ZarrOperations:
         return self._map(self._exists, keys)
 
     async def _exists(self, key: str) -> bool:
-        return await _found(self.store.exists(key), absent=False)
+        return await _found(self.store.exists(key), absent=False, missing=self._missing)
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
