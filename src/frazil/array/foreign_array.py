@@ -13,6 +13,7 @@ from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.array.shards.shard_options import ShardOptions
 from frazil.base.arrays import Columns, Values
 from frazil.base.fork_safety import ForkSafeLock
 from frazil.indexing.points import Plan
@@ -34,9 +35,14 @@ class ForeignArray:
     __slots__ = ("_access", "_compiled", "dtype")
 
     def __init__(
-        self, storage: ChunkStorage, location: tuple[Store, str], metadata: ArrayMetadata, compiled: CompiledArray
+        self,
+        storage: ChunkStorage,
+        location: tuple[Store, str],
+        metadata: ArrayMetadata,
+        compiled: CompiledArray,
+        options: ShardOptions,
     ) -> None:
-        """storage: of the chunks;  location: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
+        """storage: of the chunks;  location: a store and a path in it, for messages;  metadata: of an array with the same chunks;  options: of its shards"""
         store, path = location
         runtime = Runtime().checked()
         at = NodeLocation(store, path, runtime=runtime, memory=ByteCache(runtime.cache_bytes))
@@ -45,7 +51,7 @@ class ForeignArray:
         self._compiled, self.dtype = compiled, metadata.dtype
         variable = variable_elements(metadata)
         self._access = Access(
-            path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), variable=variable
+            path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), options, variable
         )
 
     def read(self, selection: Selection, out: Values | None = None) -> Values:

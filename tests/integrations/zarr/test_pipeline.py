@@ -20,6 +20,7 @@ pytest.importorskip("zarr", minversion="3.0")
 import zarr
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfig
+from zarr.core.buffer import BufferPrototype, cpu
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 import frazil
@@ -123,6 +124,50 @@ def test_masks_of_axes(axes: tuple[int, ...], chosen: Iterable[int]) -> None:
         same(line.oindex[mask], np.arange(9)[mask])
 
 
+@pytest.mark.skipif(zarr.__version__.startswith(("3.0.", "3.1.")), reason="times without a unit of zarr-python 3.2")
+@pytest.mark.filterwarnings("ignore:.*generic")
+@pytest.mark.parametrize("dtype", ["<M8", ">M8", ">m8", ">M8[s]", ">m8[10us]", [("time", "<M8")]])
+def test_times_in_both_byte_orders(dtype: Any) -> None:
+    """Without a unit, NumPy's astype leaves them in their byte order: other numbers were stored. Structs of them have no repr."""
+    order = ">" if dtype[0] == ">" else "<"
+    store = MemoryStore()
+    a = zarr.create_array(store, data=np.array([0, 1, -2, 300], f"{order}i8").view(dtype), chunks=2)
+    with zarr.config.set(THEIRS):
+        in_theirs = zarr.open_array(store, mode="r")[:]
+    for found in map(np.asarray, (a[:], in_theirs)):
+        times = found["time"] if found.dtype.names else found
+        same(times.astype("i8"), [0, 1, -2, 300])
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+def test_elements_behind_the_end_stay_in_shards(chunks: int) -> None:
+    """A shard that a smaller shape leaves keeps what is behind the new end, also through writes, as with zarr-python's pipeline."""
+    a = zarr.create_array(MemoryStore(), shape=4, chunks=(chunks,), shards=(4,), dtype="i2", fill_value=0)
+    a[:] = [1, 2, 3, 4]
+    a.resize((2,))
+    a[:] = [9, 8]
+    a.resize((4,))
+    same(a[:], [9, 8, 3, 4])
+
+
+@pytest.mark.skipif("subchunk_write_order" not in ShardingCodec.__dataclass_fields__, reason="of zarr-python 3.3")
+@pytest.mark.parametrize("order", ["morton", "lexicographic", "colexicographic"])
+def test_shards_have_the_order_of_the_codec(order: Any) -> None:
+    values = np.arange(30, dtype="u1").reshape(6, 5)
+    shards = []
+    for config in (OURS, THEIRS):
+        with zarr.config.set(config):
+            codec = ShardingCodec(chunk_shape=(1, 1), codecs=[BytesCodec()], subchunk_write_order=order)  # type: ignore[call-arg]
+            a = zarr.create_array(
+                store := MemoryStore(), shape=(6, 5), chunks=(6, 5), dtype="u1", serializer=codec, compressors=None,
+                fill_value=99,
+            )  # fmt: skip
+            a[:] = values
+            a[2, 3] = 77
+        shards.append(store._store_dict["c/0/0"].to_bytes())
+    assert shards[0] == shards[1]
+
+
 SCALARS = {
     "i2": -7,
     ">i4": 70000,
@@ -219,6 +264,49 @@ def test_two_writers_of_one_shard_in_a_folder(tmp_path: Path) -> None:
     same(zarr.open_array(store, mode="r")[:, 0], np.arange(1, 17))
 
 
+@pytest.mark.parametrize("wrapped", [False, pytest.param(True, marks=WRAPPED)])
+def test_writers_of_one_shard_at_once_without_versions(wrapped: bool) -> None:
+    """An update may be lost, as with zarr-python's pipeline. The index of one writer and the inner chunks of another one made shards that nobody can read."""
+
+    async def fill(a: Any, row: int) -> None:
+        await a.setitem((slice(row, row + 1), slice(None)), np.random.default_rng(row).integers(0, 2**row, (1, 64)))
+
+    async def repeat() -> None:
+        for _ in range(20):
+            a = await zarr.api.asynchronous.create_array(
+                WrapperStore(MemoryStore()) if wrapped else MemoryStore(),
+                shape=(16, 64), chunks=(1, 64), shards=(16, 64), dtype="i8", compressors=ZstdCodec(), fill_value=-1,
+            )  # fmt: skip
+            await a.setitem(slice(None), 3)
+            await asyncio.gather(*[fill(a, row) for row in range(16)])
+            found = np.asarray(await a.getitem(slice(None)))
+            for row in range(16):
+                new = np.random.default_rng(row).integers(0, 2**row, 64)
+                assert (found[row] == 3).all() or (found[row] == new).all()
+
+    asyncio.run(repeat())
+
+
+@WRAPPED
+@pytest.mark.parametrize("shards", [None, (4,)])
+@pytest.mark.parametrize("error", [KeyError, FileNotFoundError, PermissionError])
+def test_an_error_of_a_store_is_no_missing_chunk(error: type[Exception], shards: tuple[int] | None) -> None:
+    class Failing(WrapperStore[MemoryStore]):
+        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+            if key.startswith("c/"):
+                raise error(key)
+            return await self._store.get(key, *arguments, **options)
+
+    inner = MemoryStore()
+    zarr.create_array(inner, shape=8, chunks=(2,), shards=shards, dtype="i4")[:] = np.arange(8)
+    a = zarr.open_array(Failing(inner), mode="r+")
+    with pytest.raises(error):
+        a[:]
+    with pytest.raises(error):
+        a[1] = 5
+    same(zarr.open_array(inner, mode="r")[:], np.arange(8))
+
+
 def test_read_only_stores_and_damage(tmp_path: Path) -> None:
     a = zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8), chunks=(4,))
     with pytest.raises(ValueError, match="read-only"):
@@ -262,49 +350,6 @@ def test_keys_of_chunks(encoding: Any, prefix: str, coordinates: list[tuple[int,
     assert found is not None
     assert [found.encoding.encode_one(row, found.prefix) for row in found.coordinates] == keys
     assert array_keys([*keys, "elsewhere"], len(coordinates[0])) is None
-
-
-@pytest.mark.parametrize("wrapped", [False, pytest.param(True, marks=WRAPPED)])
-def test_writers_of_one_shard_at_once_without_versions(wrapped: bool) -> None:
-    """An update may be lost, as with zarr-python's pipeline. The index of one writer and the inner chunks of another one made shards that nobody can read."""
-
-    async def fill(a: Any, row: int) -> None:
-        await a.setitem((slice(row, row + 1), slice(None)), np.random.default_rng(row).integers(0, 2**row, (1, 64)))
-
-    async def repeat() -> None:
-        for _ in range(20):
-            a = await zarr.api.asynchronous.create_array(
-                WrapperStore(MemoryStore()) if wrapped else MemoryStore(),
-                shape=(16, 64), chunks=(1, 64), shards=(16, 64), dtype="i8", compressors=ZstdCodec(), fill_value=-1,
-            )  # fmt: skip
-            await a.setitem(slice(None), 3)
-            await asyncio.gather(*[fill(a, row) for row in range(16)])
-            found = np.asarray(await a.getitem(slice(None)))
-            for row in range(16):
-                new = np.random.default_rng(row).integers(0, 2**row, 64)
-                assert (found[row] == 3).all() or (found[row] == new).all()
-
-    asyncio.run(repeat())
-
-
-@WRAPPED
-@pytest.mark.parametrize("shards", [None, (4,)])
-@pytest.mark.parametrize("error", [KeyError, FileNotFoundError, PermissionError])
-def test_an_error_of_a_store_is_no_missing_chunk(error: type[Exception], shards: tuple[int] | None) -> None:
-    class Failing(WrapperStore[MemoryStore]):
-        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
-            if key.startswith("c/"):
-                raise error(key)
-            return await self._store.get(key, *arguments, **options)
-
-    inner = MemoryStore()
-    zarr.create_array(inner, shape=8, chunks=(2,), shards=shards, dtype="i4")[:] = np.arange(8)
-    a = zarr.open_array(Failing(inner), mode="r+")
-    with pytest.raises(error):
-        a[:]
-    with pytest.raises(error):
-        a[1] = 5
-    same(zarr.open_array(inner, mode="r")[:], np.arange(8))
 
 
 def test_fallbacks_to_zarr_python_are_reported_once() -> None:
@@ -353,3 +398,21 @@ def test_a_store_without_a_limit_of_requests() -> None:
     with zarr.config.set({"async.concurrency": None}):
         zarr.create_array(WrapperStore(inner), shape=(4,), chunks=(2,), dtype="i4")[:] = np.arange(4)
         same(zarr.open_array(WrapperStore(inner), mode="r")[:], np.arange(4))
+
+
+@pytest.mark.skipif(OLDEST, reason="structs of zarr-python 3.1")
+def test_why_zarr_python_takes_over() -> None:
+    class Own(cpu.Buffer):
+        pass
+
+    def warned(call: Any) -> str:
+        with warnings.catch_warnings(record=True) as recorded:
+            warnings.simplefilter("always")
+            call()
+        return "".join(str(one.message) for one in recorded if one.category is FallbackWarning)
+
+    a = zarr.create_array(MemoryStore(), data=np.arange(4), chunks=2)
+    prototype = BufferPrototype(Own, cpu.NDBuffer)
+    assert "buffers of the class Own" in warned(lambda: a.get_basic_selection(slice(3), prototype=prototype))
+    data = np.ones(4, [("x", ">i4"), ("y", "i4")])
+    assert "structs in another byte order" in warned(lambda: zarr.create_array(MemoryStore(), data=data, chunks=2))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from zarr.core.buffer.cpu import Buffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import register_pipeline
 from zarr.storage import LocalStore as ZarrLocalStore
@@ -18,6 +19,7 @@ from zarr.storage import StorePath
 
 from frazil.array.compiled_array import CompiledArray
 from frazil.array.foreign_array import ForeignArray
+from frazil.array.shards.shard_options import checked_options
 from frazil.base.record import Record
 from frazil.errors import FallbackWarning, FrazilError, InvalidInputError
 from frazil.integrations.zarr.chunk_keys import ArrayKeys, array_keys
@@ -27,6 +29,7 @@ from frazil.integrations.zarr.selections import Item, Selected, coordinates_of, 
 from frazil.integrations.zarr.store import FrazilStore
 from frazil.integrations.zarr.threads import in_thread
 from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types import datetimes
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, plain_chunks
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 _PRESENT: Final = {"status": "present"}
 _MISSING: Final = {"status": "missing"}
+# of inner chunks in new shards, by the names of zarr-python; its versions before 3.3 have no choice
+_ORDERS: Final = {"morton": "morton", "lexicographic": "C", "colexicographic": "F"}
 
 
 class _Call(Record):
@@ -85,7 +90,7 @@ class CodecPipeline(BatchedCodecPipeline):
     ) -> tuple[dict[str, str], ...]:
         batch = list(batch_info)
         values = out.as_ndarray_like()
-        call = self._call(batch, values, drop_axes, writes=True)
+        call = self._call(batch, values, drop_axes, writes=False)
         if call is None:
             done: tuple[dict[str, str], ...] = await super().read(batch, out, drop_axes)
             return done
@@ -94,7 +99,7 @@ class CodecPipeline(BatchedCodecPipeline):
     async def write(self, batch_info: Iterable[Entry], value: NDBuffer, drop_axes: tuple[int, ...] = ()) -> None:
         batch = list(batch_info)
         values = value.as_ndarray_like()
-        call = self._call(batch, values, drop_axes, writes=False)
+        call = self._call(batch, values, drop_axes, writes=True)
         if call is None:
             await super().write(batch, value, drop_axes)
             return
@@ -108,9 +113,14 @@ class CodecPipeline(BatchedCodecPipeline):
         spec = batch[0][1]
         if any(other.shape != spec.shape for _, other, *_ in batch):
             return self._fall_back("chunks of several shapes")
+        if spec.prototype.buffer is not Buffer:
+            return self._fall_back(f"buffers of the class {spec.prototype.buffer.__name__}")
         compiled = self._compile(spec)
         if compiled.made is None:
             return self._fall_back(compiled.reason)
+        dtype = compiled.made[0].dtype
+        if dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V"):
+            return self._fall_back("fields of structs, or structs in another byte order")
         keys = array_keys([path.path for path, *_ in batch], len(spec.shape))
         if keys is None:
             return self._fall_back("keys of chunks in a form of its own")
@@ -118,11 +128,10 @@ class CodecPipeline(BatchedCodecPipeline):
             Item(coordinates, _as_tuple(chunk), _as_tuple(out), complete)
             for coordinates, (_, _, chunk, out, complete) in zip(keys.coordinates, batch, strict=True)
         ]
-        found = selected(items, spec.shape, drop_axes, values.shape or None)
-        dtype = compiled.made[0].dtype
-        if found is None or (dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V")):
+        found = selected(items, spec.shape, drop_axes, values.shape or None, keep_rest=self.supports_partial_encode)
+        if found is None:
             return self._fall_back("selections that are neither boxes nor points")
-        return _Call(self._array(batch[0][0].store, keys, compiled), found, items, spec)
+        return _Call(self._array(batch[0][0].store, keys, compiled, writes), found, items, spec)
 
     def _fall_back(self, reason: str) -> _Call | None:
         """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
@@ -132,7 +141,8 @@ class CodecPipeline(BatchedCodecPipeline):
         return None
 
     def _compile(self, spec: ArraySpec) -> _Compiled:
-        key = spec.shape, spec.dtype, np.asarray(spec.fill_value).tobytes(), repr(spec.fill_value)
+        text = spec.fill_value if isinstance(spec.fill_value, str | bytes) else None
+        key = spec.shape, spec.dtype, np.asarray(spec.fill_value).tobytes(), text
         last: _Compiled | None = getattr(self, "_compiled", None)
         if last is None or last.spec != key:
             try:
@@ -150,7 +160,9 @@ class CodecPipeline(BatchedCodecPipeline):
         target, prefix, lasts = _target(store, writes=writes)
         path = (prefix + keys.prefix).removesuffix("/")
         metadata, compiled_array = compiled.made
-        array = ForeignArray(_storage(target, path, keys, compiled.made), (target, path), metadata, compiled_array)
+        order = _ORDERS.get(getattr(self.array_bytes_codec, "subchunk_write_order", ""), "written")
+        storage = _storage(target, path, keys, compiled.made)
+        array = ForeignArray(storage, (target, path), metadata, compiled_array, checked_options(order))
         if lasts:
             object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, array))
         return array
@@ -193,7 +205,8 @@ def _write(call: _Call, values: NDArray[Any]) -> None:
     array, (selection, dropped) = call.array, call.selected
     if dropped and values.shape:
         values = np.expand_dims(values, dropped)
-    values = values.astype(array.dtype, copy=False)
+    if values.dtype != array.dtype:
+        values = datetimes.in_unit(values, array.dtype, "") if values.dtype.kind in "mM" else values.astype(array.dtype)
     array.write(selection, values, keep_fill=call.whole_chunk.config.write_empty_chunks)
 
 

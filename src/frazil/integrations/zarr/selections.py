@@ -39,10 +39,13 @@ def selected(
     chunk_shape: tuple[int, ...],
     drop_axes: tuple[int, ...],
     result_shape: tuple[int, ...] | None,
+    *,
+    keep_rest: bool,
 ) -> Selected | None:
     """The selection of a batch, in an array that ends with the last of its chunks. None if the chunks are neither a product of axes nor a list of points.
 
-    result_shape  of the result, without the dropped dimensions; None: any"""
+    result_shape  of the result, without the dropped dimensions; None: any
+    keep_rest     whether elements of the last chunks behind the end of the array stay as they are, as zarr-python keeps them in shards"""
     arrays = [part for part in items[0].chunk if isinstance(part, np.ndarray)]
     ndim = len(chunk_shape)
     if len(arrays) == ndim >= 2 and all(part.ndim == 1 for part in arrays):
@@ -52,7 +55,7 @@ def selected(
         dropped = drop_axes or tuple(
             i for i, part in enumerate(items[0].chunk) if not isinstance(part, slice | np.ndarray)
         )
-        found = _box(items, chunk_shape, dropped)
+        found = _box(items, chunk_shape, dropped, keep_rest)
     if found is None:
         return None
     shape = found.result_shape
@@ -84,7 +87,9 @@ def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelecti
     return PointSelection(ends, tuple(column[order] for column in columns), count, (count,))
 
 
-def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int, ...]) -> BoxSelection | None:
+def _box(
+    items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int, ...], keep_rest: bool
+) -> BoxSelection | None:
     kept_axes = [i for i in range(len(chunk_shape)) if i not in dropped]
     along: list[dict[int, tuple[Part, Part | None]]] = [{} for _ in chunk_shape]
     for item in items:
@@ -108,7 +113,7 @@ def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int
         axes.append(axis)
         last = max(parts)
         part = parts[last][0]
-        whole = all(item.complete for item in items if item.coordinates[dimension] == last)
+        whole = not keep_rest and all(item.complete for item in items if item.coordinates[dimension] == last)
         stop = part.stop if isinstance(part, slice) and whole else extent
         ends.append(last * extent + min(stop, extent))
     return BoxSelection(tuple(ends), tuple(axes))
