@@ -255,11 +255,16 @@ def test_chunks_larger_than_memory(dtype: str, element: object, zarr_format: int
 
 def test_bytes_that_are_not_utf8_are_refused_as_text() -> None:
     """NumPy casts bytes to text without a check; the chunk could not be read again."""
-    array = frazil.create_array(MemoryStore(), shape=(2,), dtype="string", fill_value="old")
-    for values in (np.array([b"a", b"\xff"]), np.array([b"\xc3", b"\xa9"])):
-        for value in (values, values.astype(T)):
-            with pytest.raises(InvalidInputError, match="not UTF-8"):
+    array = frazil.create_array(MemoryStore(), shape=(3,), dtype="string", fill_value="old")
+    for elements, wrong in (
+        ([b"a", b"\xff", b""], 1),
+        ([b"\xc3", b"", b"\xa9"], 0),  # halves of a character
+        (["é".encode(), b"old", b"\xa9"], 2),
+        ([b"a", b"\xe2\x82", b"old"], 1),
+    ):
+        for value in (np.array(elements), np.array(elements).astype(T)):
+            with pytest.raises(InvalidInputError, match=f"element {wrong} is not UTF-8"):
                 array[...] = value
-    assert array[...].tolist() == ["old", "old"]
-    array[...] = np.array([b"a", "é".encode()])
-    assert array[...].tolist() == ["a", "é"]
+    assert array[...].tolist() == ["old", "old", "old"]
+    array[...] = np.array([b"a", b"", "é".encode()])
+    assert array[...].tolist() == ["a", "", "é"]

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::chain::{ALL, Chain, Size, check_size};
 use crate::columns::{Bytes, BytesMut, ColumnMut, Room, wrong};
-use crate::elements::heap::{VIEW, View};
+use crate::elements::heap::{VIEW, View, is_text};
 use crate::failures::{Code, FailureRows, Fault, Outcome};
 use crate::fetch::{Rows, Sink};
 use crate::memory::{Growing, Segment};
@@ -68,26 +68,12 @@ impl Layout<'_> {
             return Err(bad(format!("has {} bytes behind the last element", rest.len())));
         }
         let text = &text[..at];
-        if self.text {
-            check_text(text, views, start, number)?;
+        if self.text && !is_text(text, views, start, number) {
+            return Err(bad("has an element that is not UTF-8".to_owned()));
         }
         out.advance(at);
         Ok(())
     }
-}
-
-/// Whether a block of elements is UTF-8, and each element begins with a character.
-fn check_text(block: &[u8], views: &[[u8; VIEW]], start: usize, number: u32) -> Outcome {
-    let text = std::str::from_utf8(block).map_err(|error| bad(format!("is not UTF-8: {error}")))?;
-    if text.is_ascii() {
-        return Ok(());
-    }
-    for view in views.iter().map(View::read) {
-        if view.buffer == number && !text.is_char_boundary((view.offset as usize).saturating_sub(start)) {
-            return Err(bad("has an element that is not UTF-8".to_owned()));
-        }
-    }
-    Ok(())
 }
 
 fn number_of(bytes: &[u8]) -> Option<(usize, &[u8])> {

@@ -76,6 +76,12 @@ pub fn views(bytes: &[u8]) -> PyResult<&[[u8; VIEW]]> {
     }
 }
 
+/// Whether elements are UTF-8: one after the other they are `block`, and begin at `start` in buffer `number`. Checked together, as that is many times as fast.
+pub fn is_text(block: &[u8], views: &[[u8; VIEW]], start: usize, number: u32) -> bool {
+    let begins = |text: &str, view: View| view.buffer != number || text.is_char_boundary((view.offset as usize).saturating_sub(start));
+    block.is_ascii() || std::str::from_utf8(block).is_ok_and(|text| views.iter().map(View::read).all(|view| begins(text, view)))
+}
+
 /// Copies elements one after the other into a buffer that becomes number `buffer` of a heap; `views` is changed to point there.
 #[pyfunction]
 pub fn compact_elements(heap: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, buffer: u32) -> PyResult<Segment> {

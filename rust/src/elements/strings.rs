@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::columns::{Bytes, BytesMut, wrong};
-use crate::elements::heap::{Heap, VIEW, View, views};
+use crate::elements::heap::{Heap, VIEW, View, is_text, views};
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::{Growing, Segment};
 use crate::threads::detached;
@@ -197,16 +197,15 @@ impl Packed {
     }
 
     fn copy_part(&self, allocator: &Allocator, part: &mut Part<'_>) -> Outcome<Growing> {
-        let mut size = 0;
-        let end = part.start + part.views.len().min(self.len.saturating_sub(part.start));
-        for i in part.start..end {
-            // SAFETY: as below.
-            size += unsafe { self.string(allocator.0, i) }.1.len();
-        }
+        let elements = part.start..part.start + part.views.len().min(self.len.saturating_sub(part.start));
+        // SAFETY: i is below `len`, and the allocator is that of the array, which is held: no other thread changes the strings.
+        let string = |i| unsafe { self.string(allocator.0, i) };
+        let size = elements.clone().map(|i| string(i).1.len()).sum();
         let mut made = Growing::with_room(size)?;
-        for (i, into) in (part.start..end).zip(part.views.iter_mut()) {
-            // SAFETY: i is below `len`, and the allocator is that of the array, which is held: no other thread changes the strings.
-            let (state, element) = unsafe { self.string(allocator.0, i) };
+        let text = made.tail(size)?;
+        let mut at = 0;
+        for (i, into) in elements.clone().zip(part.views.iter_mut()) {
+            let (state, element) = string(i);
             if let Some(valid) = part.valid.as_deref_mut().and_then(|valid| valid.get_mut(i - part.start)) {
                 *valid = u8::from(state == 0);
             } else if state == 1 {
@@ -215,13 +214,16 @@ impl Packed {
             if state < 0 || element.len() > u32::MAX as usize {
                 return Err(Fault::new(Code::Encode, format!("element {i} cannot be read, or has 4 GiB or more")));
             }
-            // NumPy turns bytes and code points into strings without a check.
-            if std::str::from_utf8(element).is_err() {
-                return Err(Fault::new(Code::Encode, format!("element {i} is not UTF-8")));
-            }
-            View::of(element, part.fill, made.len(), part.number).write(into);
-            made.append(element)?;
+            text[at..at + element.len()].copy_from_slice(element);
+            View::of(element, part.fill, at, part.number).write(into);
+            at += element.len();
         }
+        // NumPy turns bytes and code points into strings without a check.
+        if !is_text(&text[..at], part.views, 0, part.number) {
+            let i = elements.into_iter().find(|&i| std::str::from_utf8(string(i).1).is_err()).unwrap_or(part.start);
+            return Err(Fault::new(Code::Encode, format!("element {i} is not UTF-8")));
+        }
+        made.advance(at);
         Ok(made)
     }
 
