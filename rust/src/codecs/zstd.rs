@@ -17,6 +17,8 @@ const LARGE: usize = 1 << 20;
 const TWO_TABLES: [i32; 3] = [0, 3, 4];
 /// Bytes at the start of a large input for which the searches are compared.
 const COMPARED: usize = 2 * BLOCK;
+/// Stretches whose hashes are calculated together.
+const STRETCHES: usize = 8;
 /// Bytes of a sample, at least.
 const SAMPLE: usize = 16 << 10;
 
@@ -303,14 +305,17 @@ impl Compressor {
 fn repeats(input: &[u8], ended: Ended<'_>) -> bool {
     let mut known = vec![0; 1 << 14];
     let (mut sampled, mut again) = (0, 0);
-    for stretch in input.chunks(LARGE).take_while(|_| !ended()).flat_map(|part| part.windows(16)) {
-        let [low, high] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| stretch[at + i])));
-        let hash = low.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if hash >> 56 == 0 {
-            let hash = (hash.rotate_left(29) ^ high).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-            let slot: &mut u64 = &mut known[(hash >> 50) as usize];
-            again += usize::from(std::mem::replace(slot, hash) == hash);
-            sampled += 1;
+    for run in input.chunks(LARGE).take_while(|_| !ended()).flat_map(|part| part.windows(STRETCHES + 15).step_by(STRETCHES)) {
+        let Some(run) = run.first_chunk::<{ STRETCHES + 15 }>() else { continue }; // of known length: without checks
+        let number = |at: usize| run[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let hashes: [u64; STRETCHES] = std::array::from_fn(|at| number(at).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        if hashes.iter().fold(false, |any, hash| any | (hash >> 56 == 0)) {
+            for (at, hash) in hashes.into_iter().enumerate().filter(|(_, hash)| hash >> 56 == 0) {
+                let hash = (hash.rotate_left(29) ^ number(at + 8)).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+                let slot: &mut u64 = &mut known[(hash >> 50) as usize];
+                again += usize::from(std::mem::replace(slot, hash) == hash);
+                sampled += 1;
+            }
         }
     }
     again * 100 > sampled
