@@ -86,10 +86,12 @@ def nbytes_of(manifest: Manifest) -> int:
     return sum([column.nbytes for column in columns_of(manifest)])
 
 
-def freeze(manifest: Manifest) -> None:
-    """Makes the columns read-only."""
-    for column in columns_of(manifest):
+def compact(manifest: Manifest) -> Manifest:
+    """A copy for a cache: read-only, and without the memory and the Python objects that columns of the kernel, and parts of larger ones, keep alive."""
+    columns = [column.copy() for column in columns_of(manifest)]
+    for column in columns:
         column.setflags(write=False)
+    return Manifest._make((manifest.flags, *columns, manifest.checks))
 
 
 def columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:

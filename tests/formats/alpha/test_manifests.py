@@ -350,13 +350,18 @@ def test_rows_of_an_array(model: Model, node: int, rank: int) -> None:
     assert len(rows) == sum(key[0] == node and len(key[1]) == rank for key in ordered)
 
 
-def test_a_frozen_manifest_cannot_be_changed() -> None:
+def test_a_manifest_for_the_cache_cannot_be_changed_and_keeps_no_other_memory() -> None:
     manifest = decode_manifest(reference.encode(SMALL))
-    chosen = manifests.select_rows(manifest, np.arange(manifest.size))
-    assert chosen.offsets.flags.writeable
-    manifests.freeze(chosen)
-    assert not any(column.flags.writeable for column in manifests.columns_of(chosen))
-    assert manifests.nbytes_of(chosen) == sum(column.nbytes for column in chosen[1:-1])
+    assert any(column.base is not None for column in manifests.columns_of(manifest))
+    compact = manifests.compact(manifest)
+    for column, original in zip(manifests.columns_of(compact), manifests.columns_of(manifest), strict=True):
+        assert column.base is None
+        assert not column.flags.writeable
+        assert column.dtype == original.dtype
+        assert column.tolist() == original.tolist()
+    assert compact.flags == manifest.flags
+    assert compact.checks == manifest.checks
+    assert manifests.nbytes_of(compact) == sum(column.nbytes for column in compact[1:-1])
 
 
 @pytest.mark.parametrize("node", [-1, 0, 2**32, 2**70])

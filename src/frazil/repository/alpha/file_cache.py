@@ -14,7 +14,7 @@ from frazil.formats.alpha.manifests import decode_manifest
 from frazil.formats.alpha.refs import REFS, attributes_key, branch_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.manifests import Manifest, freeze, nbytes_of
+from frazil.formats.manifests import Manifest, compact, nbytes_of
 from frazil.formats.msgpack import RESTORE, Packed
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.file_digests import FileDigests
@@ -269,8 +269,7 @@ class Files:
                 self._keep_snapshot(name, content, nbytes)
                 continue
             if isinstance(content, Manifest) and nbytes <= _SMALL:  # the next commit of the session reads it
-                freeze(content)
-                self._kept.put(name, content, nbytes_of(content))
+                self._kept.put(name, compact(content), nbytes_of(content))
             else:
                 self._kept.put(name, data, nbytes)
 
