@@ -8,6 +8,8 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,6 +229,18 @@ def test_a_move_loses_nothing_if_a_list_is_an_error_document(bucket: FaultyBucke
         group.move("a", "b")
     name = "a" if bucket.server.scheme == "az" else "b"
     assert frazil.open_group(bucket.direct)[name][...].tolist() == list(range(8))  # type: ignore[call-overload, union-attr]
+
+
+def test_a_move_and_a_copy_are_refused_if_all_lists_are_error_documents(bucket: FaultyBucket, tmp_path: Path) -> None:
+    frazil.create_group(bucket.direct).create_array("a", data=np.arange(8), chunks=(2,))
+    group = frazil.open_group(bucket.through, "r+")
+    bucket.proxy.fail("GET list.*x%2Fa%2F", "200", None)
+    bucket.refused(lambda: group.move("a", "b"))
+    bucket.proxy.mend()
+    assert frazil.open_group(bucket.direct)["a"][...].tolist() == list(range(8))  # type: ignore[call-overload, union-attr]
+    lists = count(1)
+    bucket.proxy.fail(lambda request: "list" in request.path and next(lists) > 2, "200", None)  # after those of checks
+    bucket.refused(lambda: frazil.copy(bucket.through, tmp_path / "copy"))
 
 
 # --- servers that are not object stores ------------------------------------------------------------------------------------------------

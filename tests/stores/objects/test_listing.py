@@ -9,6 +9,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from urllib.parse import parse_qs
@@ -231,6 +232,46 @@ def test_a_list_whose_responses_break_off_is_continued() -> None:
         for call in (store.list, lambda: store.list_dir("")):
             with pytest.raises(StoreError, match="could not be listed"):
                 call()
+
+
+@pytest.mark.parametrize("rows", [1000, 1001, 2500])
+def test_a_list_that_goes_on_with_error_documents_is_no_short_list(rows: int) -> None:
+    """However many come in a row: an answer without the last object, which exists, is no list."""
+    bucket = Bucket([f"in/here/{i:06}" for i in range(rows)])
+    proper, failures = bucket.answer, [5]
+
+    def answer(method: str, path: str) -> tuple[int, bytes]:
+        if method == "HEAD":
+            return (200 if path.removeprefix("/bucket/") in bucket.keys else 404), b""
+        if failures[0] and ("continuation" in path or "start-after" in path):
+            failures[0] -= 1
+            return 200, b"<Error><Code>InternalError</Code></Error>"
+        return proper(method, path)
+
+    bucket.answer = answer  # type: ignore[method-assign]
+    with bucket.serving() as url:
+        store = store_at(url, retry_config={"max_retries": 5, "backoff": {"init_backoff": timedelta(milliseconds=1)}})
+        assert len(store.list()) == rows
+        failures[0] = 1000
+        with pytest.raises(StoreError, match="ends before an object that exists"):
+            store_at(url).list()
+        del bucket.keys[999:]
+        assert len(store.list()) == 999
+
+
+def test_a_list_whose_last_object_is_removed_meanwhile() -> None:
+    bucket = Bucket([f"in/here/{i:06}" for i in range(1000)])
+    proper = bucket.answer
+
+    def answer(method: str, path: str) -> tuple[int, bytes]:
+        answered = proper(method, path) if method == "GET" else (404, b"")
+        del bucket.keys[999:]
+        return answered
+
+    bucket.answer = answer  # type: ignore[method-assign]
+    with bucket.serving() as url:
+        assert len(store_at(url).list()) == 1000
+        assert [method for method, _ in bucket.requests] == ["GET", "GET"]
 
 
 @pytest.mark.parametrize("rows", [3, 1000, 2500])

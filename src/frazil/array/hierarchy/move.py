@@ -41,11 +41,11 @@ def move_node(location: NodeLocation, to: str) -> None:
         error.hint = "nodes of this store cannot be renamed: copy them elsewhere under the new names"
         raise
     above = _check_paths(location, to)
-    names = _new_names(location, to)
     keys = location.layout.document_keys(location.path)  # a group may have no document
     documents = {
         key: value for key, value in zip(keys, location.store.get_many(keys), strict=True) if value is not None
     }
+    names = _new_names(location, to, documents)
     drop_copies(location, {**documents_above(location, [location.path]), **above})
     if not location.layout.implicit_groups:
         create_groups(location, [path for path in ancestors(to) if path not in above], [to])
@@ -73,13 +73,21 @@ def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:
     return above
 
 
-def _new_names(location: NodeLocation, to: str) -> dict[str, str]:
-    """The new name of every key of the node, in the order of writing."""
+def _new_names(location: NodeLocation, to: str, documents: Mapping[str, bytes]) -> dict[str, str]:
+    """The new name of every key of the node, in the order of writing. Raises StoreError for a listing without its documents: it may lack all keys."""
     store, layout = location.store, location.layout
     names = dict(zip(layout.document_keys(location.path), layout.document_keys(to), strict=True))
     below: list[str] = []
     for old, new in zip(layout.prefixes(location.path), layout.prefixes(to), strict=True):
         keys = store.list_prefix(old)
+        missing = [key for key in documents if key.startswith(old) and key not in keys]
+        if missing:
+            raise StoreError(
+                "a document of the node exists, but is not listed; nothing of the node was removed",
+                key=missing[0],
+                path=location.path,
+                hint="check the server, and proxies before it, and move it again",
+            )
         names.update((key, new + key[len(old) :]) for key in keys)
         if old == layout.documents_prefix(location.path):
             found = sorted(layout.descendants(location.path, keys), key=lambda candidate: -candidate.path.count("/"))

@@ -226,13 +226,22 @@ def _into_store(
 
 
 def _listed(route: Route) -> Iterator[Merged]:
-    """The names at the source; when a copy is resumed, with the listed facts about them at the destination."""
+    """The names at the source; when a copy is resumed, with the listed facts about them at the destination. Raises StoreError if there are none any more."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     needs_digests = route.verify and not route.store.capabilities.direct
     pages = route.store.list_pages(route.root, details=route.again or needs_digests)
     existing = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
+    found = False
     for part in merge(pages, existing, route.root, route.to_root, timed=timed):
-        yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
+        pairs = [pair for pair in part.pairs if pair.name != JOURNAL_NAME]
+        found = found or bool(pairs)
+        yield part._replace(pairs=pairs)
+    if not found:
+        raise StoreError(
+            "keys were at the source, but none of them is listed any more",
+            path=route.root or "/",
+            hint="check its server, and proxies before it, and copy it again",
+        )
 
 
 def _into_session(route: Route, threads: CopyThreads) -> Done:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import EPROTO
 from itertools import islice
 from operator import itemgetter, lt
 from threading import RLock
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CHUNK: Final = 1000  # objects of one answer to a listing
-_ROWS: Final = 1000  # of a page of S3 and GCS; pages of Azure have 5,000
+_ROWS: Final = 1000  # of a page of S3 and GCS
 _PAGES: Final = 10  # times the time for a request: the most that all pages of a level may take, or 1,000 objects
 
 
@@ -58,11 +59,11 @@ class _Listing:
 
     __slots__ = (
         "_after",
+        "_asked",
         "_chunks",
         "_clients",
         "_continued",
         "_count",
-        "_doubted",
         "_last",
         "_prefix",
         "_rest",
@@ -74,10 +75,10 @@ class _Listing:
         self._after = self._root + after if after else None
         self._chunks: AsyncIterator[Sequence[ObjectMeta]] | None = None  # from the server
         self._rest: list[Row] = []
-        self._last: list[str] = []  # path
+        self._last: list[str] = []  # the paths of the last two objects
         self._continued = False
-        self._count = 0  # objects received from the server
-        self._doubted: int | None = None  # _count when the listing ended, and was requested again
+        self._count = 0  # objects received since the server's list began, or began again
+        self._asked: list[str] | None = None  # _last when it ended, and was requested again
 
     def page(self, after: str, limit: int, *, details: bool) -> Page:
         rows, ended = self._rows(after, limit)
@@ -103,35 +104,45 @@ class _Listing:
             chunk = self._next_chunk(ordered=ordered)
             if chunk is None:
                 # whether there is any row (limit 1) is asked before conditional writes, which find what is there
-                if limit > 1 and ordered and _may_break_off(self._count) and self._doubted != self._count:
-                    self._doubted = self._count
+                if limit > 1 and ordered and self._begins_again():
                     continue
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
-            if self._doubted is not None and ordered and self._last:  # the server may ignore where to continue
-                chunk = [meta for meta in chunk if meta["path"] > self._last[0]]
+            if self._asked and ordered:  # the server may ignore where to continue
+                chunk = [meta for meta in chunk if meta["path"] > self._last[-1]]
             listed = [meta["path"] for meta in chunk]
-            self._count += len(listed)
             if listed and len(keys.union(listed)) - len(keys) <= len(listed) // 2:  # each key comes once
                 raise _refused(self._clients, self._prefix, "its pages repeat the same keys")
-            ordered = ordered and _is_ascending([*self._last, *listed])
+            ordered = ordered and _is_ascending([*self._last[-1:], *listed])
             if not ordered:
                 keys.update(listed)
                 if self._continued:
                     message = "its pages are not sorted, and the listing is too long to be sorted here"
                     raise _refused(self._clients, self._prefix, message)
-            self._last = listed[-1:] or self._last
+            self._last = [*self._last, *listed][-2:]
             # a server may not support a starting point, or ignore it: so rows are filtered again
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]
         return rows, False
 
+    def _begins_again(self) -> bool:
+        """Whether a list that ended is requested again, once from the same object, with which it begins: so an answer without objects is no list."""
+        if not _may_break_off(self._clients, self._count) or self._asked == self._last:
+            return False
+        self._asked = self._last
+        return True
+
     def _next_chunk(self, *, ordered: bool) -> Sequence[ObjectMeta] | None:
-        """The next objects from the server; None at the end. If a response breaks off, the listing continues after the last object, as long as they are
-        ordered."""
-        return retry(self._received, self._clients.backoff, lambda error: ordered and breaks_off(error))
+        """The next objects from the server; None at the end. If a response breaks off, or is none, the listing continues after the last object, as long as they
+        are ordered."""
+
+        def again(error: Exception) -> bool:
+            return ordered and (breaks_off(error) or (isinstance(error, StoreError) and error.errno == EPROTO))
+
+        return retry(self._received, self._clients.backoff, again)
 
     def _received(self) -> Sequence[ObjectMeta] | None:
         if self._chunks is None:
-            offset = self._last[0] if self._last else self._after
+            self._count = 0
+            offset = self._last[-1 if self._asked is None else 0] if self._last else self._after
             client, prefix = self._clients.connection.lister, (self._root + self._prefix) or None
             self._chunks = aiter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
         chunks = self._chunks
@@ -140,21 +151,38 @@ class _Listing:
         except Exception:
             self._chunks = None
             raise
+        self._count += len(found or ())
         if found is None:
             self._chunks = None
+            repeats = self._asked is not None and len(self._last) > 1
+            if repeats and not self._count and self._is_there(self._last[-1]):
+                raise _refused(self._clients, self._prefix, "it ends before an object that exists", errno=EPROTO)
         return found
 
+    def _is_there(self, path: str) -> bool:
+        try:
+            _run_with_timeout(
+                self._clients, self._prefix, lambda: obstore.head_async(self._clients.connection.lister, path)
+            )
+        except FileNotFoundError:
+            return False
+        return True
 
-def _may_break_off(count: int) -> bool:
-    """Whether a listing that ended after this many rows may lack some: for the client an error document with a status of success is the last page, without
-    rows. So the rows before it are whole pages, or none, and the listing is requested once more."""
-    return count % _ROWS == 0
+
+def _may_break_off(clients: Clients, count: int) -> bool:
+    """Whether a listing that ended after this many rows may lack some: for the client an error document of S3 or GCS with a status of success is the last page,
+    without rows. So the rows before it are whole pages, or none."""
+    return count % _ROWS == 0 and clients.kind != "AzureStore"
 
 
 def _refused(
-    clients: Clients, prefix: str, message: str, hint: str = "check the server, and proxies before it"
+    clients: Clients,
+    prefix: str,
+    message: str,
+    hint: str = "check the server, and proxies before it",
+    errno: int | None = None,
 ) -> StoreError:
-    return StoreError(f"{clients.url} could not be listed: {message}", key=prefix or None, hint=hint)
+    return StoreError(f"{clients.url} could not be listed: {message}", key=prefix or None, hint=hint, errno=errno)
 
 
 def _run_with_timeout(clients: Clients, prefix: str, call: Callable[[], Awaitable[T]]) -> T:
@@ -203,7 +231,7 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
         )
 
     found = retry(listed, clients.backoff, breaks_off)
-    if _may_break_off(len(found["objects"]) + len(found["common_prefixes"])):
+    if _may_break_off(clients, len(found["objects"]) + len(found["common_prefixes"])):
         again = retry(listed, clients.backoff, breaks_off)
         found = max(found, again, key=lambda one: len(one["objects"]) + len(one["common_prefixes"]))
     whole = root + prefix
