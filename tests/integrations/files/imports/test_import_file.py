@@ -205,18 +205,29 @@ def test_a_destination_that_cannot_be_read_is_an_error(file: Path) -> None:
         frazil.import_file(file, store)
 
 
-def test_an_import_of_a_file_that_changed_unnoticed_is_not_continued(large: Path, tmp_path: Path) -> None:
+def test_an_import_of_a_file_that_may_have_changed_unnoticed_begins_again(large: Path, tmp_path: Path) -> None:
+    """Size and time of modification are the same. New permissions, too, are a change of the file for the system."""
     folder, file = LocalStore(tmp_path / "new.zarr"), tmp_path / "a.h5"
     shutil.copy(large, file)
     before = file.stat()
     with pytest.raises(StoreError):
-        frazil.import_file(file, killed(folder, 8), runtime=BUDGET)
+        frazil.import_file(file, killed(folder, 38), runtime=BUDGET)
+    assert np.array_equal(frazil.open_array(folder, path="a")[...], VALUES), "complete"
     with h5py.File(file, "r+") as changed:
-        changed["a"][...] = VALUES + 1
+        changed["a"][...] = changed["g/b"][...] = VALUES + 1
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert file.stat().st_size == before.st_size
+    with pytest.raises(StoreError):
+        frazil.import_file(file, killed(folder, 2), runtime=BUDGET)
+    frazil.import_file(file, folder, runtime=BUDGET)
+    for path in ("a", "g/b"):
+        assert np.array_equal(frazil.open_array(folder, path=path)[...], VALUES + 1)
+    file.write_bytes(large.read_bytes())
+    with pytest.raises(StoreError):
+        frazil.import_file(file, killed(LocalStore(tmp_path / "b.zarr"), 8), runtime=BUDGET)
+    file.write_bytes(large.read_bytes())
     with pytest.raises(AlreadyExistsError, match="changed file"):
-        frazil.import_file(file, folder, runtime=BUDGET)
+        frazil.import_file(file, tmp_path / "b.zarr", runtime=BUDGET)
 
 
 def test_an_import_with_other_options_does_not_continue_a_killed_one(large: Path, tmp_path: Path) -> None:

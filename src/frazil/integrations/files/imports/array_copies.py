@@ -51,7 +51,7 @@ def copy_arrays(
     group: str,
     groups: dict[str, dict[str, Json]],
     copies: Sequence[ArrayCopy],
-    origin: str,
+    origin: tuple[str, str],
     report: Report,
     spool: Callable[[str], object],
     ended: Event,
@@ -59,12 +59,13 @@ def copy_arrays(
 ) -> None:
     """Writes the arrays below the group at a path, and the groups with their attributes.
 
-    origin  describes the source: the same for the same file in the same state
+    origin  describes the source: the same for the same file in the same state, and when that file last changed. With another time it may have other values, or
+            another name or other permissions alone: what an interrupted copy has written is removed
     spool   is called with the path of an array whose chunks will be read more than once
     ended   is set when no more is read, also by Ctrl-C
     Raises AlreadyExistsError if another node has the path of an array, ConflictError, InvalidInputError, DataError, StoreError."""
     if isinstance(destination, Session):
-        tasks = [_prepared(copy, destination, group, origin) for copy in copies]
+        tasks = [_prepared(copy, destination, group, origin[0]) for copy in copies]
         make_groups(destination.root, group, groups)
         for copy, task in zip(copies, tasks, strict=True):
             _run(copy, task, report, spool, ended)
@@ -73,13 +74,17 @@ def copy_arrays(
     store, root = resolve(  # once for all arrays, because the store of a folder is an open file
         destination, group, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
     )
-    journal = Journal(f"import {_digest(copies)} of {origin}")
+    journal = Journal(f"import {_digest(copies)} of {origin[0]}", source=origin[1])
     found = store.get_versioned(root + JOURNAL_NAME)
-    again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
-    if not again:
+    noted = None if found is None else _same(parse_journal(found[0]), journal, store, root)
+    again = noted is not None
+    if noted is None:
         check_destination(destination, store, root)
+    elif noted.source != journal.source:
+        for copy in copies:
+            store.erase_prefix(f"{joined(root, copy.path)}/")
     remaining = [copy for copy in copies if not (again and _is_complete(store, joined(root, copy.path)))]
-    tasks = [_prepared(copy, store, root, origin) for copy in remaining]
+    tasks = [_prepared(copy, store, root, origin[0]) for copy in remaining]
     version: Version = ABSENT if found is None or found[1] is None else found[1]
     put_journal(store, root, journal, version)
     try:
@@ -130,9 +135,10 @@ def _digest(copies: Sequence[ArrayCopy]) -> str:
     return hashlib.sha256(planned.encode()).hexdigest()[:32]
 
 
-def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -> bool:
+def _same(found: Journal | None, journal: Journal, store: Store, root: str) -> Journal:
+    """The journal of an interrupted copy that this one continues. Raises AlreadyExistsError for another one."""
     if found is not None and found.origin == journal.origin:
-        return True
+        return found
     raise AlreadyExistsError(
         f"another copy, or an import of another or a changed file or with other options, is running in {store}",
         path=root or "/",

@@ -197,10 +197,8 @@ def import_scanned(
                     ArrayCopy(found[name], name, laid_out)
                     for name, laid_out in zip(planned.arrays, planned.layouts, strict=True)
                 ]
-                origin = f"{source.location} {scanned.state!r} {source.changed_at()}"
-                copy_arrays(
-                    destination, path, dict(scanned.groups), copies, origin, report, decoded.spool, ended, runtime
-                )
+                groups, origin = dict(scanned.groups), (f"{source.location} {scanned.state!r}", source.changed_at())
+                copy_arrays(destination, path, groups, copies, origin, report, decoded.spool, ended, runtime)
         else:
             _refer(destination, scanned, source, path, mode, report)
     except DataError as error:  # its values may be wrong, or it may have changed since the scan

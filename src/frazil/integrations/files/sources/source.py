@@ -56,12 +56,12 @@ class Source(Record):
             raise unreadable(error, self.name) from error
         return FileCheck(found.st_size, found.st_mtime_ns)
 
-    def changed_at(self) -> int:
-        """When a file of this machine last changed, in nanoseconds, even if its time of modification was set back since; 0 for other sources."""
+    def changed_at(self) -> str:
+        """When a file of this machine, or one of its names or permissions, last changed, even if its time of modification was set back since; "" for others."""
         if not self.location or self.container is not None:
-            return 0
+            return ""
         try:
-            return os.stat(self.name).st_ctime_ns
+            return f"{os.stat(self.name).st_ctime_ns}"
         except OSError as error:
             raise unreadable(error, self.name) from error
 
