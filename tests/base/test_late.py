@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +31,14 @@ def test_a_module() -> None:
     assert repr(late) == "LateModule('colorsys')"
     with pytest.raises(AttributeError, match="nothing"):
         late.nothing
+
+
+def test_a_copy_is_the_module() -> None:
+    import colorsys
+
+    for late in (LateModule("colorsys"), loaded := LateModule("colorsys")):
+        assert copy.copy(late) is copy.deepcopy([late])[0] is pickle.loads(pickle.dumps(late)) is colorsys
+        _ = loaded.rgb_to_hls
 
 
 def test_names_of_an_imported_module_are_found_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,10 @@ class LateModule:
             self._module = module
         return getattr(self._module, name)
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        # also for copies, which would ask an object without a name for its members, without end
+        return import_module, (self._name,)
+
     def __repr__(self) -> str:
         return f"LateModule({self._name!r})"
 
