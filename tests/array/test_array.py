@@ -23,6 +23,7 @@ from tests.strategies import (
 )
 
 import frazil
+from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError, ReadOnlyError, SelectionError
 from frazil.stores import MemoryStore
 
@@ -185,6 +186,37 @@ def test_masked_elements_are_refused(dtype: str) -> None:
             write()
     array[:1] = values[:1]
     assert array[:].tolist() == before
+
+
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]"])
+def test_masked_elements_of_lists_and_of_what_becomes_an_array_are_refused(dtype: str) -> None:
+    """NumPy drops the masks of rows, dask its own, and variables of netCDF4 are converted to masked arrays."""
+    dask_array = pytest.importorskip("dask.array")
+    values = np.ma.array(np.ones((2, 4), dtype), mask=False)
+    array = frazil.array(np.zeros((2, 4), dtype), chunks=2)
+
+    class Converted:
+        def __array__(self, dtype: object = None, copy: object = None) -> Values:
+            return values
+
+    for mask in (False, True):
+        values[1, 2] = np.ma.masked if mask else values[0, 0]
+        rows = [np.zeros(4, dtype), values[1]]
+        lazy = dask_array.from_array(values, chunks=2)
+        for value in (rows, tuple(rows), lazy, *([] if dtype == "M8[s]" else [Converted()])):
+            for write in (lambda value: array.__setitem__(..., value), lambda value: frazil.array(value, dtype=dtype)):
+                if mask:
+                    with pytest.raises(InvalidInputError, match="masked"):
+                        write(value)
+                else:
+                    write(value)
+    assert array[1].tolist() == np.ones(4, dtype).tolist()
+
+
+def test_lists_of_different_lengths_are_no_data() -> None:
+    for make in (frazil.array, lambda data: frazil.save(MemoryStore(), data)):
+        with pytest.raises(InvalidInputError, match="data is not an array"):
+            make([[1], [1, 2]])
 
 
 def test_masked_values_of_a_field_are_refused() -> None:

@@ -15,6 +15,7 @@ from frazil._kernel import kernel_info
 from frazil.api import destinations
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
+from frazil.array.creation import data_source
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments
 from frazil.base.arrays import Values
@@ -110,7 +111,7 @@ def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) 
         elif "codecs" not in supplied:
             arguments_of_data.update({kind: getattr(data, kind) for kind in _KINDS})
         supplied = {**arguments_of_data, **supplied}
-    shaped = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
+    shaped = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
     return {"data": shaped, **supplied} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **supplied}
 
 

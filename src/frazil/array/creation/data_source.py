@@ -61,7 +61,7 @@ class DataSource(Record):
             yield tuple(slice(0, length) for length in shape), self.values
         elif self.sliced is not None:
             for box in boxes(shape, parts, most):
-                yield box, without_mask(np.asanyarray(self.sliced[box]), "data")
+                yield box, _as_array(self.sliced[box])
         else:
             assert self.blocks is not None, "one of them is given"
             yield from _rows(self.blocks, shape, dtype, _row_count(shape, parts, chunks, most))
@@ -90,11 +90,16 @@ def data_source(data: object) -> DataSource:
 def as_array(data: object) -> Values:
     """Data as an array in memory. Raises InvalidInputError for data that is not an array, and for masked elements."""
     try:
-        return without_mask(np.asanyarray(data), "data")
+        return _as_array(data)
     except FrazilError:  # some of which are also ValueErrors
         raise
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"data is not an array: {error}") from error
+
+
+def _as_array(data: object) -> Values:
+    array = np.asanyarray(without_mask(cast("ArrayLike", data), "data"))
+    return np.asarray(without_mask(array, "data"))
 
 
 def _is_sliced(data: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import TypeAlias, TypeGuard, overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
 
     scalar: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
-        if is_masked_array(value):
+        if type(value) is not np.ndarray:
             value = without_mask(value, path)
         if scalar and dtype.kind == "O" and not (hasattr(value, "__array__") and getattr(value, "ndim", None) == 0):
             element = np.empty((), dtype)
@@ -91,29 +91,34 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, scala
                 return array.astype(dtype, copy=False)
         if dtype.kind in "mM" and (times := _times(value, dtype.kind)) is not None:
             return datetimes.in_unit(times, dtype, path)
-        return np.asarray(value, dtype)
+        array = np.asanyarray(value, dtype)
+        return array if type(array) is np.ndarray else np.asarray(without_mask(array, path))
     except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: times as shorter text
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
 
 
-def is_masked_array(value: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]]:
-    """Whether a value has a mask, as none has before numpy.ma was imported: its import takes 15 ms, and files that may be lacking."""
-    return isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
-
-
-def without_mask(value: Values, path: str) -> Values:
-    """The array as a plain one of NumPy. Raises InvalidInputError for masked elements: a chunk has no mask, and would get what is below it."""
-    if is_masked_array(value):
-        mask = np.ma.getmask(value)
-        if np.any(mask if mask.dtype.names is None else np.ma.flatten_mask(mask)):
-            raise InvalidInputError(
-                "the value has masked elements, and chunks have no masks",
-                path=path,
-                hint="fill them: value.filled(array.fill_value)",
-            )
-    return np.asarray(value)
+def without_mask(value: ArrayLike, path: str) -> ArrayLike:
+    """The value, without a mask if it is a masked array or a dask array of such. Raises InvalidInputError for masked elements, also in a list of arrays: a
+    chunk has no mask, and would get what is below it. Nothing has a mask before numpy.ma was imported, which takes 15 ms and files that may be lacking."""
+    masked: type[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]] | None
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is None:
+        return value
+    if isinstance(getattr(value, "_meta", None), masked):
+        value = value.compute()  # type: ignore[union-attr] # of dask, whose conversion to NumPy drops the mask
+    is_list = isinstance(value, list | tuple) and len(value) > 0 and isinstance(value[0], np.ndarray)
+    for part in value if is_list else (value,):  # type: ignore[union-attr] # a list
+        if isinstance(part, masked):
+            mask = np.ma.getmask(part)
+            if np.any(mask if mask.dtype.names is None else np.ma.flatten_mask(mask)):
+                raise InvalidInputError(
+                    "the value has masked elements, and chunks have no masks",
+                    path=path,
+                    hint="fill them: value.filled(array.fill_value)",
+                )
+    return np.asarray(value) if isinstance(value, masked) else value
 
 
 def _times(value: ArrayLike, kind: str) -> Values | None:

@@ -287,7 +287,7 @@ def _set(array: ZarrArray, target: Target, selection: object, value: ArrayLike, 
         target[selection] = value
         return
     names = field_names(array.dtype, fields, array.path or "/")
-    value = indexer.without_mask(value, array.path or "/") if isinstance(value, np.ndarray) else value
+    value = indexer.without_mask(value, array.path or "/")
     elements = np.array(target[selection], array.dtype)
     try:
         elements[names] = value
