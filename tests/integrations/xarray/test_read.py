@@ -229,6 +229,7 @@ def test_a_tree(repository: frazil.Repository) -> None:
     xr.testing.assert_identical(tree["deep/level1"].to_dataset(), dataset())
     assert set(xr.open_groups(repository, engine="frazil")) == {"/", "/deep", "/deep/level1"}  # type: ignore[arg-type]
     assert set(xr.open_groups(repository, engine="frazil", group="deep")) == {".", "level1"}  # type: ignore[arg-type]
+    assert set(xr.open_groups(repository, engine="frazil", group="/")) == {".", "deep", "deep/level1"}  # type: ignore[arg-type]
 
 
 def test_arguments_of_the_zarr_engine() -> None:

@@ -16,7 +16,7 @@ from frazil.array.group import Group
 from frazil.errors import InvalidInputError
 from frazil.integrations.xarray import accessors
 from frazil.integrations.xarray.data_store import FrazilDataStore, members_of
-from frazil.integrations.xarray.locations import group_to_read, joined
+from frazil.integrations.xarray.locations import group_to_read
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import given_location
 from frazil.stores.store import Store
@@ -136,7 +136,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
             else:
                 groups[above][1][name] = node
         return {
-            (path or "." if joined(group) else f"/{path}"): _dataset(
+            (path or "." if group else f"/{path}"): _dataset(
                 node, arrays, use_zarr_fill_value_as_mask, drop_variables, decoders
             )
             for path, (node, arrays) in groups.items()
