@@ -91,6 +91,16 @@ def test_missing_values_outside_the_data_type(value: object) -> None:
     assert decode_fill(value, np.dtype("i8")) is None  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("dtype", "fill"), [("M8[s]", 0), ("m8[ns]", 0), ("string", "\0"), ("bytes", b"\0")])
+def test_fill_values_of_zeros_that_null_does_not_mean(dtype: str, fill: object, tmp_path: Path) -> None:
+    """null is NaT and empty text: with it these were refused."""
+    first, second = tmp_path / "a.zarr", tmp_path / "b.zarr"
+    group = frazil.create_group(first)
+    array = group.create_array("v", shape=(3,), dtype=dtype, chunks=(2,), dimension_names=("x",), fill_value=fill)
+    frazil.convert(first, second, zarr_format=2, recode=True)
+    assert frazil.open_array(second, path="v")[:].tolist() == array[:].tolist()
+
+
 @pytest.mark.parametrize("dtype", ["S2", "U2", "string", "bytes", [("a", "i4")]])
 def test_empty_text_is_not_missing_in_zarr_v2(dtype: str | list[tuple[str, str]], tmp_path: Path) -> None:
     first, second, third = (tmp_path / f"{name}.zarr" for name in "abc")
