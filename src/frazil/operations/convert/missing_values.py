@@ -32,7 +32,9 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
     if node.dimension_names is None or {node.zarr_format, to} != {2, 3}:
         return same
     is_zero = not any(fill_value.data)  # the value of elements that were never written, where the document has null
-    if node.dtype.kind not in MASKED_KINDS:  # times and text: of these null is NaT, and empty text, which would be masked
+    if (
+        node.dtype.kind not in MASKED_KINDS
+    ):  # times and text: of these null is NaT, and empty text, which would be masked
         is_null = is_zero and fill_value.data == node.data_type.fill_from_user(None).data
         return same._replace(is_null=to == 2 and is_null and FILL_ATTRIBUTE not in attributes)
     declared_fill = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
