@@ -89,6 +89,24 @@ def test_text_of_any_length(mode: Literal["virtual", "copy"], tmp_path: Path) ->
     assert repo.readonly_session().root.open_array("name")[...].tolist() == texts * 2
 
 
+@pytest.mark.parametrize(("fill", "attributes"), [("x", {}), (None, {"_FillValue": "x"})])
+def test_the_missing_value_of_text_is_named(fill: str | None, attributes: dict[str, str], tmp_path: Path) -> None:
+    document = {
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "compressor": None, "filters": [{"id": "vlen-utf8"}],
+        "fill_value": fill, "order": "C",
+    }  # fmt: skip
+    refs = {
+        ".zgroup": {"zarr_format": 2},
+        "v/.zarray": document,
+        "v/.zattrs": {"_ARRAY_DIMENSIONS": ["x"], **attributes},
+    }
+    (tmp_path / "refs.json").write_text(json.dumps({"version": 1, "refs": refs}))
+    done = frazil.import_file(tmp_path / "refs.json", tmp_path / "sea.zarr")
+    assert [part.reason[:70] for part in done.skipped] == [
+        "xarray opens no Zarr array of text that has one; it was 'x', and eleme"
+    ]
+
+
 def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
     file = write(tmp_path)
     with pytest.raises(InvalidInputError, match="virtual_prefixes"):

@@ -120,16 +120,17 @@ def virtual_array(
         check_dtype(array.dtype)
     check_shape(array.shape)
     fill = array.fill_value.scalar
-    mark = (
-        fill if isinstance(marks, FillValue) else decode_fill(marks, array.dtype) if isinstance(marks, str) else marks
-    )
-    set_missing_values(attributes, mark, array.dtype, path, skipped)
+    mark = fill if isinstance(marks, FillValue) else marks
+    if isinstance(mark, str) and not is_text:
+        mark = decode_fill(mark, array.dtype)
+    dtype = np.dtype(object) if is_text else array.dtype
+    set_missing_values(attributes, mark, dtype, path, skipped)
     found = chunks(path, array)
     stored = int(found.columns.lengths.sum()) + sum(len(value) for _, value in found.inline_chunks)
     return ScannedArray(
         path,
         array.shape,
-        np.dtype(object) if is_text else array.dtype,
+        dtype,
         tuple(array.chunk_grid.chunk_shape),
         tuple([codec.to_json() for codec in array.codecs]),
         fill,
