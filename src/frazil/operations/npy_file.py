@@ -17,23 +17,23 @@ def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object]
 
     report: called with the bytes of elements written since the last call;  piece_bytes: read at once
     Raises InvalidInputError for a data type that the format does not have."""
-    dtype = window.dtype
-    if not _is_numpys(dtype):
-        raise InvalidInputError(
-            f"a .npy file cannot hold the data type {dtype}",
-            path=window.array.path or "/",
-            hint="leave it out, or choose another format",
-        )
-    header: dict[str, object] = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": window.shape,
-    }
-    stream.write(_npy_header(header))
+    stream.write(npy_header(window.dtype, window.shape, window.array.path))
     for piece in window.pieces(piece_bytes):
         values = np.ascontiguousarray(piece.read())
         stream.write(values.reshape(-1).view(np.uint8).data)
         report(piece.nbytes)
+
+
+def npy_header(dtype: np.dtype[np.generic], shape: tuple[int, ...], path: str) -> bytes:
+    """The bytes before the elements. path: of the array, for the error. Raises InvalidInputError for a data type that the format does not have."""
+    if not _is_numpys(dtype):
+        raise InvalidInputError(
+            f"a .npy file cannot hold the data type {dtype}",
+            path=path or "/",
+            hint="leave it out, or choose another format",
+        )
+    header: dict[str, object] = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    return _emitted(header)
 
 
 def _is_numpys(dtype: np.dtype[np.generic]) -> bool:
@@ -42,7 +42,7 @@ def _is_numpys(dtype: np.dtype[np.generic]) -> bool:
     return dtype.kind not in "OT" and dtype.isbuiltin != 2 and all(map(_is_numpys, fields))
 
 
-def _npy_header(header: dict[str, object]) -> bytes:
+def _emitted(header: dict[str, object]) -> bytes:
     buffer = BytesIO()
     for write in (np.lib.format.write_array_header_1_0, np.lib.format.write_array_header_2_0):
         try:

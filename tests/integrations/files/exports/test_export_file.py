@@ -21,6 +21,7 @@ import frazil
 import frazil.xarray
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores.memory import MemoryStore
+from frazil.testing import CountingStore
 from frazil.testing.checks import refusal
 
 SMALL = frazil.Runtime(bytes_in_flight=2**16)
@@ -97,6 +98,23 @@ def test_numpy(root: frazil.Group, tmp_path: Path) -> None:
         assert sorted(found) == ["flags", "none", "one", "w", "y"] and np.array_equal(found["y"], np.arange(40.0))
     with pytest.raises(InvalidInputError, match="holds one array, and there are"):
         frazil.export_file(root, tmp_path / "b.npy")
+
+
+@pytest.mark.parametrize("shards", [None, (32, 32, 32)])
+@pytest.mark.parametrize("budget", [1, 2**14, 2**18])
+def test_npy_reads_each_chunk_a_few_times(budget: int, shards: tuple[int, ...] | None, tmp_path: Path) -> None:
+    store = CountingStore(MemoryStore())
+    values = np.random.default_rng(0).integers(0, 2**60, (64, 70, 50))
+    array = frazil.create_array(store, data=values, chunks=(16, 16, 16), shards=shards, codecs=[])
+    store.clear()
+    frazil.export_file(array, tmp_path / "a.npy", runtime=frazil.Runtime(bytes_in_flight=budget))
+    assert np.array_equal(np.load(tmp_path / "a.npy"), values)
+    assert store.bytes_read < 2.5 * values.nbytes  # chunks at the end are whole; in C order it would be 16 times
+
+
+def test_npy_of_one_text(tmp_path: Path) -> None:
+    frazil.export_file(frazil.create_array(MemoryStore(), data=np.array("ab", "U5")), tmp_path / "a.npy")
+    assert np.load(tmp_path / "a.npy").dtype == "U5"
 
 
 def test_tiff(root: frazil.Group, tmp_path: Path) -> None:

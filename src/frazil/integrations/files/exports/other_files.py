@@ -16,7 +16,8 @@ from frazil.base.arrays import Values
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.exports.source import Exported
 from frazil.integrations.files.tiff.series import load_tifffile
-from frazil.operations.npy_file import write_npy
+from frazil.operations.npy_file import npy_header, write_npy
+from frazil.operations.slabs import Slab, plan_slabs, read_slabs
 from frazil.operations.window import window
 
 _AXES: Final = {
@@ -52,7 +53,27 @@ def only_array(source: Exported, kind: str) -> Array:
 
 def write_npy_file(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
     """Writes a .npy file. Raises InvalidInputError for several arrays, StoreError, DataError."""
-    write_npy(window(with_limit(only_array(source, ".npy"), budget // 4)), file, report, budget // 4)
+    array = only_array(source, ".npy")
+    file.write(npy_header(array.dtype, array.shape, array.path))
+    begin = file.tell()
+    # slabs of whole chunks, each at its place in the file: in C order of the elements a chunk would be read again for each piece that has some of its rows
+    plan = plan_slabs(array.shape, array.dtype.itemsize, array.chunks, array.chunks, budget // 2, array.shards)
+    for slab in read_slabs(with_limit(array, budget // 4), plan):
+        _write_box(file, begin, array, slab)
+        report(slab.values.nbytes)
+
+
+def _write_box(file: IO[bytes], begin: int, array: Array, slab: Slab) -> None:
+    """Writes the elements of a slab where they belong in C order, in runs as long as possible. begin: the position of the first element of the array"""
+    values, starts = slab.values, [part.start for part in slab.box]
+    axis = next(
+        (n for n in reversed(range(array.ndim)) if values.shape[n] != array.shape[n]), 0
+    )  # that a run begins on
+    steps = [array.dtype.itemsize * prod(array.shape[n + 1 :]) for n in range(array.ndim)]
+    first = begin + sum(start * step for start, step in zip(starts, steps, strict=True))
+    for at in np.ndindex(*values.shape[:axis]):
+        file.seek(first + sum(i * step for i, step in zip(at, steps, strict=False)))
+        file.write(np.ascontiguousarray(values[(*at, ...)]).reshape(-1).view(np.uint8).data)
 
 
 def write_npz(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
