@@ -64,6 +64,53 @@ def test_xarray_sees_the_same_values(
         ).attrs.get("_FillValue")
 
 
+@pytest.mark.parametrize("place", ["convert", "in place", "export", "shards"])
+@pytest.mark.parametrize(
+    ("dtype", "fill", "marks"), [("i4", -1, None), ("f4", 1e20, None), ("i4", -1, 7), ("M8[ns]", 5, None)]
+)
+def test_a_fill_value_masks_nothing_where_all_chunks_are_stored(
+    place: str, dtype: str, fill: float, marks: int | None, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "a.zarr", tmp_path / ("a.zarr" if place == "in place" else "b.zarr")
+    root = frazil.create_group(first)
+    for name, length in (("whole", 4), ("part", 2)):
+        array = root.create_array(
+            name,
+            shape=(4,),
+            dtype=dtype,
+            chunks=(1,),
+            shards=(2,) if place == "shards" else None,
+            fill_value=fill,
+            dimension_names=("x",),
+            attributes={} if marks is None else {"_FillValue": marks},
+        )
+        array[:length] = np.array([0, fill, 7, 2], dtype)[:length]
+        if place != "shards":  # a program may store a chunk of fill values
+            frazil.create_array(tmp_path / "c.zarr", shape=1, dtype=dtype, overwrite=True, chunks=1)[0] = fill
+            (tmp_path / "c.zarr/c/0").rename(first / name / "c/1")
+    seen = dataset(first)
+    if place == "export":
+        frazil.export_file(first, second, "zarr2")
+    else:
+        frazil.convert(first, None if place == "in place" else second, zarr_format=2, recode=place == "shards")
+    assert dataset(second)["whole"].identical(seen["whole"])
+    whole, part = frazil.open_array(second / "whole"), frazil.open_array(second / "part")
+    assert whole.fill_value is None and part.fill_value == np.array(fill, dtype)
+    assert np.array_equal(part[...], np.array([0, fill, fill, fill], dtype))
+
+
+def test_a_chunk_of_fill_values_that_is_not_stored_again(tmp_path: Path) -> None:
+    array = frazil.create_group(tmp_path / "a.zarr").create_array(
+        "v", data=np.arange(4), chunks=1, shards=2, fill_value=-1, dimension_names=["x"]
+    )
+    other = frazil.create_array(tmp_path / "b.zarr", shape=4, dtype="i8", chunks=1, shards=2)
+    other[2:] = -1  # a program may store a shard of fill values
+    (tmp_path / "b.zarr/c/1").replace(tmp_path / "a.zarr/v/c/1")
+    frazil.convert(tmp_path / "a.zarr", tmp_path / "c.zarr", zarr_format=2, recode=True)
+    found = frazil.open_array(tmp_path / "c.zarr/v")
+    assert np.array_equal(found[...], [0, 1, -1, -1]) and found.fill_value == array.fill_value
+
+
 def test_names_of_dimensions_stay_where_an_array_is_encoded_again(tmp_path: Path) -> None:
     root = frazil.create_group(tmp_path / "a.zarr")
     root.create_array(

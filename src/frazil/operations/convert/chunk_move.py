@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -56,11 +57,12 @@ class Route(Record):
 
 
 class Moved(Record):
-    """objects, nbytes: of the source; found: objects that an earlier run had moved."""
+    """objects, nbytes: of the source; found: objects that an earlier run had moved; empty: new chunks that are not stored, as they have only the fill value."""
 
     objects: int
     nbytes: int
     found: int = 0
+    empty: int = 0
 
     @staticmethod
     def of(sizes: Columns, found: int = 0) -> Moved:
@@ -68,7 +70,7 @@ class Moved(Record):
         return Moved(int((sizes >= 0).sum()), int(np.maximum(sizes, 0).sum()), found)
 
     def plus(self, other: Moved) -> Moved:
-        return Moved(self.objects + other.objects, self.nbytes + other.nbytes, self.found + other.found)
+        return Moved(*map(add, self, other))
 
 
 def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
@@ -296,12 +298,15 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
     moved_before = (
         _moved_before(route, array, chunks.keys, targets) if route.again else np.zeros(len(targets), np.bool_)
     )
+    empty = 0
     for at, done, size in zip(chunks.coords.tolist(), moved_before.tolist(), sizes.tolist(), strict=True):
         if not done:
             box = tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, grid.chunk_shape, strict=True))
-            target[box] = source[box]
+            values = source.read(box)
+            target[box] = values
+            empty += array.whole is not None and not np.any(values != source.fill_value)
         route.report(max(size, 0))
-    return Moved.of(sizes, int(moved_before.sum()))
+    return Moved.of(sizes, int(moved_before.sum()))._replace(empty=empty)
 
 
 def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:

@@ -25,18 +25,18 @@ class Masking(Record):
     is_null: bool = False
 
 
-def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
-    """The attributes and the fill value of an array in the other dialect."""
+def masking(node: ArrayMetadata, to: ZarrFormat, *, whole: bool = False) -> Masking:
+    """The attributes and the fill value of an array in the other dialect. whole: all its chunks are stored, so that no element is the fill value by absence."""
     attributes, fill_value = node.attributes, node.fill_value
     same = Masking(attributes, fill_value)
     if node.dimension_names is None or {node.zarr_format, to} != {2, 3}:
         return same
-    is_zero = not any(fill_value.data)  # the value of elements that were never written, where the document has null
-    if (
-        node.dtype.kind not in MASKED_KINDS
-    ):  # times and text: of these null is NaT, and empty text, which would be masked
-        is_null = is_zero and fill_value.data == node.data_type.fill_from_user(None).data
-        return same._replace(is_null=to == 2 and is_null and FILL_ATTRIBUTE not in attributes)
+    # zero is the value of elements that were never written, where the document has null
+    is_zero, may_be_null = not any(fill_value.data), whole and not _marks_nothing(node)
+    if node.dtype.kind not in MASKED_KINDS:  # times and text: of these null is NaT, and empty text, which would be masked
+        may_be_null |= is_zero and fill_value.data == node.data_type.fill_from_user(None).data
+        return same._replace(is_null=to == 2 and may_be_null and FILL_ATTRIBUTE not in attributes)
+    may_be_null |= is_zero
     declared_fill = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
     fill = _element(fill_value, node.dtype)
     others = {name: value for name, value in attributes.items() if name != FILL_ATTRIBUTE}
@@ -48,12 +48,17 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
             else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, fill_value)
         )
     if declared_fill is None:
-        return Masking(attributes, fill_value, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
+        return Masking(attributes, fill_value, is_null=may_be_null and FILL_ATTRIBUTE not in attributes)
     if _is_nan(fill) or _is_equal(declared_fill, fill):  # NaN also counts as missing
         return Masking(others, FillValue(declared_fill.tobytes(), node.dtype))
-    if is_zero and node.dtype.kind != "c":
+    if may_be_null and node.dtype.kind != "c":
         return Masking({**others, **_plain(declared_fill)}, fill_value, is_null=True)
     return same
+
+
+def _marks_nothing(node: ArrayMetadata) -> bool:
+    """Whether the fill value is NaN or NaT, which is a missing value in any case."""
+    return node.dtype.kind in "fcmM" and bool(np.isnan(_element(node.fill_value, node.dtype)))
 
 
 def _element(fill: FillValue, dtype: np.dtype[np.generic]) -> np.generic:

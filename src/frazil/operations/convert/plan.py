@@ -60,12 +60,14 @@ class Refusal(Record):
 
 
 class ArrayPlan(Record):
-    """One array. way: its chunks keep all bytes; its shards keep all bytes except the index; or they are decoded and encoded again."""
+    """One array. way: its chunks keep all bytes; its shards keep all bytes except the index; or they are decoded and encoded again. whole: the target if all
+    its chunks are stored, None: the same (missing_values.py)."""
 
     path: str
     source: ArrayMetadata
     target: ArrayMetadata
     way: Way
+    whole: ArrayMetadata | None = None
 
 
 class Plan(Record):
@@ -77,6 +79,15 @@ class Plan(Record):
     made: Mapping[str, Metadata]
     arrays: Mapping[str, ArrayPlan]
     documents: tuple[tuple[str, bytes], ...]
+
+    def with_whole(self, paths: Sequence[str]) -> Plan:
+        """The plan where all chunks of these arrays are stored."""
+        documents = dict[str, bytes | None](self.documents)
+        for path in paths:
+            whole = self.arrays[path].whole
+            if whole is not None:
+                documents |= _documents(self.target, path, whole, self.target.layout.emit(whole))
+        return self._replace(documents=tuple([(key, value) for key, value in documents.items() if value is not None]))
 
 
 def plan_conversion(
@@ -107,15 +118,10 @@ def plan_conversion(
             continue
         created[path] = maker.made
         if maker.value is not None:
-            documents.append((target.document_key(path, maker.made), maker.value))
-            beside, attributes = (
-                target.layout.attributes_key(target.at(path)),
-                target.layout.emit_attributes(maker.made),
-            )
-            if beside is not None and attributes is not None:
-                documents.append((beside, attributes))
+            found = _documents(target, path, maker.made, maker.value)
+            documents += [(key, value) for key, value in found.items() if value is not None]
         if isinstance(node, ArrayMetadata) and isinstance(maker.made, ArrayMetadata):
-            arrays[path] = ArrayPlan(path, node, maker.made, maker.way)
+            arrays[path] = ArrayPlan(path, node, maker.made, maker.way, maker.whole)
     refusals += _clashes([key for key, _ in documents])
     if refusals:
         codecs = any((refusal.member or "").startswith("codecs") for refusal in refusals)
@@ -131,6 +137,13 @@ def plan_conversion(
         documents.append(entry)
     documents.sort(key=lambda document: document[0] == target.entry_key)
     return Plan(source, target, translated, created, arrays, tuple(documents))
+
+
+def _documents(target: Hierarchy, path: str, node: Metadata, value: bytes) -> dict[str, bytes | None]:
+    """The documents of a node, None for one that it does not have. value: of the first one"""
+    beside = target.layout.attributes_key(target.at(path))
+    documents: dict[str, bytes | None] = {target.document_key(path, node): value}
+    return documents if beside is None else {**documents, beside: target.layout.emit_attributes(node)}
 
 
 def check_in_place(plan: Plan) -> None:
@@ -190,6 +203,7 @@ class _Maker:
         self.made: Metadata | None = None
         self.value: bytes | None = None
         self.way: Way = "bytes"
+        self.whole: ArrayMetadata | None = None
         self._fill_is_null = False  # in the document of Zarr v2
         same = source.layout.zarr_format == target.layout.zarr_format
         if isinstance(node, GroupMetadata):
@@ -241,6 +255,19 @@ class _Maker:
         if self.way == "bytes" and document.codecs not in (node.codecs, _rewritten(node.codecs, _without_idle)):
             self.way = "shard index"
         self.made, self.value = document, value
+        if not same and document.zarr_format == 2 and not self._fill_is_null:
+            self.whole = self._if_whole(node, document)
+
+    def _if_whole(self, node: ArrayMetadata, document: ArrayMetadata) -> ArrayMetadata | None:
+        """The array if all its chunks are stored; None if it is the same then."""
+        masked = masking(node, 2, whole=True)
+        if not masked.is_null:
+            return None
+        self._fill_is_null = True
+        changed = document.with_members(attributes=masked.attributes)
+        value = self._emitted(changed)
+        found = self._read_back(changed, value) if isinstance(value, bytes) else value
+        return found if isinstance(found, ArrayMetadata) else None
 
     def _kept(self, node: ArrayMetadata) -> ArrayMetadata:
         """The array of the same dialect."""

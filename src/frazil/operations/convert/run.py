@@ -4,6 +4,7 @@ removal of the old keys. A journal marks a running conversion. plan.py plans the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from frazil.operations.convert.chunk_move import Moved, Route, check_chunks, che
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Claims, Hierarchy
 from frazil.operations.convert.journal import Journal
 from frazil.operations.convert.key_sweep import Sweep
-from frazil.operations.convert.plan import Plan
+from frazil.operations.convert.plan import ArrayPlan, Plan
 from frazil.operations.convert.report import Conversion, ConvertedArray
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
@@ -81,10 +82,11 @@ class Task(Record):
         else:
             self._begin()
         moved, strays = self._move(report)
+        plan = plan.with_whole([path for path, array in plan.arrays.items() if _is_whole(array, moved.get(path))])
         # the document that determines the dialect is written last; for Zarr v2, zarr.json is removed when all else is written
         last = "" if self._leaves_entry else plan.target.entry_key
         self._put([document for document in plan.documents if document[0] != last])
-        self._switch()
+        self._switch(*plan.documents[-1])
         removed = remove_nodes(self.store, plan.source, plan.nodes, self._made()) if self.in_place else 0
         if to_store.capabilities.erasable:
             to_store.erase(plan.target.journal_key)
@@ -173,9 +175,8 @@ class Task(Record):
             raise _changed(self._switch_key)  # another run has removed the sources: only these chunks are left
         _erase(self.to_store, lost)
 
-    def _switch(self) -> None:
+    def _switch(self, key: str, value: bytes) -> None:
         """Writes the new zarr.json, in one step, if the old one has not changed."""
-        key, value = self.plan.documents[-1]
         if not self.in_place:
             self.to_store.put(key, value)
             return
@@ -220,7 +221,8 @@ class Task(Record):
     def _conversion(self, moved: Mapping[str, Moved], strays: int, removed: int, *, dry_run: bool) -> Conversion:
         plan = self.plan
         arrays = [
-            ConvertedArray(path, array.way, *moved.get(path, _NOTHING)) for path, array in sorted(plan.arrays.items())
+            ConvertedArray(path, array.way, *moved.get(path, _NOTHING)[:3])
+            for path, array in sorted(plan.arrays.items())
         ]
         return Conversion(
             shown(self.store, plan.source.root),
@@ -309,6 +311,12 @@ def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadat
         if store.is_empty(prefix):
             store.erase_prefix(prefix)
     return count
+
+
+def _is_whole(array: ArrayPlan, moved: Moved | None) -> bool:
+    """Whether the destination has all chunks of an array."""
+    stored = _NOTHING if moved is None else moved
+    return stored.objects - stored.empty == prod(array.target.grid_shape)
 
 
 def _documents(hierarchy: Hierarchy, path: str, node: Metadata) -> Iterator[str]:
