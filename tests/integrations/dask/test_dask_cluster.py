@@ -115,6 +115,24 @@ def test_a_failed_store_writes_nothing_later(client: distributed.Client, tmp_pat
     np.testing.assert_array_equal(array[...], VALUES + 1)
 
 
+@pytest.mark.parametrize("answers", [{"a": None, "b": None}, {"a": None, "b": OSError("gone")}, TimeoutError("late")])
+def test_a_failed_store_says_which_tasks_it_cannot_end(answers: object) -> None:
+    class Client:
+        def get(self, *_args: object, **_options: object) -> object:
+            raise ArithmeticError("on purpose")
+
+        def run(self, *_args: object, **_options: object) -> object:
+            if isinstance(answers, Exception):
+                raise answers
+            return answers
+
+    array = frazil.create_array(MemoryStore(), shape=4, dtype="i8")
+    with pytest.raises(ArithmeticError) as failed:
+        frazil.dask.store(da.arange(4), array, scheduler=Client().get)
+    notes = " ".join(getattr(failed.value, "__notes__", []))
+    assert ("Not all workers answered" in notes) == (answers != {"a": None, "b": None})
+
+
 def set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 

@@ -117,9 +117,9 @@ def store(
         return delayed
     try:
         (fork,) = import_module("dask").compute(delayed, **options)
-    except BaseException:
+    except BaseException as error:
         if session is None:
-            _end(shared.name, options.get("scheduler"))
+            _end(shared.name, options.get("scheduler"), error)
         raise
     if session is None:
         for array in goals:
@@ -294,11 +294,16 @@ def _write(da: ModuleType, source: DaskArray, shared: Delayed, goal: Delayed, na
     )
 
 
-def _end(name: str, scheduler: object) -> None:
-    """Ends a failed call for plain stores in this process, and in the workers of a cluster that answer."""
+def _end(name: str, scheduler: object, error: BaseException) -> None:
+    """Ends a failed call for plain stores in this process, and in the workers of a cluster that answer. The error says if some do not."""
     end(name)
     client = getattr(import_module("dask.base").get_scheduler(scheduler=scheduler), "__self__", None)
     run = getattr(client, "run", None)
     if run is not None:
+        ended = False
         with suppress(Exception):  # the error of the computation is raised
-            run(end_in_worker, name, on_error="ignore", callback_timeout=_END)
+            ended = not any(run(end_in_worker, name, on_error="return", callback_timeout=_END).values())
+        if not ended:
+            error.add_note(
+                "Not all workers answered, and they may still write into the targets: restart them (client.restart()) before you store again."
+            )
