@@ -112,6 +112,20 @@ def test_npy_reads_each_chunk_a_few_times(budget: int, shards: tuple[int, ...] |
     assert store.bytes_read < 2.5 * values.nbytes  # chunks at the end are whole; in C order it would be 16 times
 
 
+def test_bytes_that_are_not_utf8_are_refused_in_netcdf(tmp_path: Path) -> None:
+    """The netCDF library for Python raises UnicodeDecodeError for the whole variable."""
+    array = frazil.create_array(MemoryStore(), data=np.array(["é".encode(), b"a"]))
+    frazil.export_file(array, tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file.variables["a"][...].tolist() == ["é", "a"]
+    array[1] = b"\xc3"
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        frazil.export_file(array, tmp_path / "b.nc")
+    frazil.export_file(array, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["b"][...].tolist() == ["é".encode(), b"\xc3"]
+
+
 def test_npy_of_one_text(tmp_path: Path) -> None:
     frazil.export_file(frazil.create_array(MemoryStore(), data=np.array("ab", "U5")), tmp_path / "a.npy")
     assert np.load(tmp_path / "a.npy").dtype == "U5"

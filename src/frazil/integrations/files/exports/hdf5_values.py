@@ -28,7 +28,8 @@ class StoredValues(Record):
     fill        the dataset's fill value; None: the format's own
     attributes  that describe the elements; an array with other values for these names is refused
     is_text     whether elements are text of variable length, which filters do not compress
-    source, as_times  dtype of the array; the dtype in which times are counted, None for others"""
+    source, as_times  dtype of the array; the dtype in which times are counted, None for others
+    is_utf8     whether elements are bytes that programs decode as UTF-8"""
 
     dtype: Any
     fill: object
@@ -36,6 +37,7 @@ class StoredValues(Record):
     is_text: bool
     source: np.dtype[np.generic]
     as_times: np.dtype[np.generic] | None = None
+    is_utf8: bool = False
 
     def of(self, values: Values, path: str) -> Values:
         """Values of the array as those of the dataset. Raises InvalidInputError for values that the format cannot hold."""
@@ -48,6 +50,12 @@ class StoredValues(Record):
                     hint="leave it out: skip=",
                 )
             return texts
+        if self.is_utf8 and not _are_utf8(values):
+            raise InvalidInputError(
+                "NetCDF4 holds text as UTF-8, and these bytes are not",
+                path=path,
+                hint="choose HDF5, or leave it out: skip=",
+            )
         if self.as_times is None:
             return values
         return in_unit(values, self.as_times, path).view(np.int64)
@@ -67,6 +75,7 @@ def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) ->
         stored = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
         fill = None if dtype.kind == "S" and netcdf else unwritten.astype(stored)
         found = StoredValues(stored, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
+        found = found._replace(is_utf8=netcdf and dtype.kind == "S")
     if found is None:
         raise InvalidInputError(
             f"{'NetCDF4' if netcdf else 'HDF5'} has no counterpart of the data type {array.metadata.data_type.label}",
@@ -89,6 +98,15 @@ def is_plain(text: str) -> bool:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
+
+
+def _are_utf8(values: Values) -> bool:
+    try:
+        for text in () if values.tobytes().isascii() else values.reshape(-1).tolist():
+            text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_text(array: Array) -> bool:
