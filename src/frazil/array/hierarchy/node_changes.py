@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from frazil.array.arguments import check_flag
@@ -17,7 +18,8 @@ from frazil.array.hierarchy.nodes import (
     node_exists,
     parsed,
 )
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+from frazil.metadata.layout import Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.keys.names import check_key
@@ -303,17 +305,35 @@ def remove_node(location: NodeLocation, *, keep_parent: bool = False) -> None:
         create_groups(location, [parent.path], ())
     if location.path:
         drop_copies(location, documents_above(location, [location.path]))
-    erase_node(location, location.path)
+    try:
+        erase_node(location, location.path)
+    except BaseException:
+        with suppress(FrazilError):  # an empty group, so that the rest can be removed by the same call
+            if location.path and store.capabilities.listable and not node_exists(location):
+                create_groups(location, [location.path], ())
+        raise
 
 
 def erase_node(location: NodeLocation, path: str) -> None:
-    """Removes all keys at a path and below. The document is removed first, so that no part of a node is visible; but last in a store without listing, which may
-    fail to remove the keys below."""
+    """Removes all keys at a path and below. Documents are removed first, that of the node before those below: no array is visible without its chunks. In a
+    store without listing, which may fail to remove the keys below, that of the node is removed last."""
     store, layout = location.store, location.layout
     keys = layout.document_keys(path)
     if store.capabilities.listable:
         store.erase_values(keys)
+        _erase_documents(store, layout, path)
     for prefix in layout.prefixes(path):
         store.erase_prefix(prefix)
     if not store.capabilities.listable:
         store.erase_values(keys)
+
+
+def _erase_documents(store: Store, layout: Layout, path: str) -> None:
+    """Removes the documents of all nodes below a path, where they are between the chunks."""
+    prefix = layout.documents_prefix(path)
+    if prefix != layout.data_prefix(path):
+        return
+    names = {key.rpartition("/")[2] for key in layout.document_keys(path)}
+    for page in store.list_pages(prefix):
+        if documents := [key for key in page.keys if key.rpartition("/")[2] in names]:
+            store.erase_values(documents)
