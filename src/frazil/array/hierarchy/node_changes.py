@@ -15,11 +15,12 @@ from frazil.array.hierarchy.nodes import (
     find_node,
     find_nodes,
     is_implied,
+    look_up,
     node_exists,
     parsed,
 )
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.metadata.layout import Layout
+from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, Metadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.keys.names import check_key
@@ -320,20 +321,19 @@ def erase_node(location: NodeLocation, path: str) -> None:
     store, layout = location.store, location.layout
     keys = layout.document_keys(path)
     if store.capabilities.listable:
+        are_between_chunks = layout.documents_prefix(path) == layout.data_prefix(path)
+        node = look_up(location, [Candidate(path, keys)]).get(path) if are_between_chunks else None
         store.erase_values(keys)
-        _erase_documents(store, layout, path)
+        if are_between_chunks and not isinstance(node, ArrayMetadata):  # which has no nodes below it
+            _erase_documents_below(store, layout, path)
     for prefix in layout.prefixes(path):
         store.erase_prefix(prefix)
     if not store.capabilities.listable:
         store.erase_values(keys)
 
 
-def _erase_documents(store: Store, layout: Layout, path: str) -> None:
-    """Removes the documents of all nodes below a path, where they are between the chunks."""
-    prefix = layout.documents_prefix(path)
-    if prefix != layout.data_prefix(path):
-        return
+def _erase_documents_below(store: Store, layout: Layout, path: str) -> None:
     names = {key.rpartition("/")[2] for key in layout.document_keys(path)}
-    for page in store.list_pages(prefix):
+    for page in store.list_pages(layout.documents_prefix(path)):
         if documents := [key for key in page.keys if key.rpartition("/")[2] in names]:
             store.erase_values(documents)

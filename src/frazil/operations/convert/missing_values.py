@@ -33,7 +33,9 @@ def masking(node: ArrayMetadata, to: ZarrFormat, *, whole: bool = False) -> Mask
         return same
     # zero is the value of elements that were never written, where the document has null
     is_zero, may_be_null = not any(fill_value.data), whole and not _marks_nothing(node)
-    if node.dtype.kind not in MASKED_KINDS:  # times and text: of these null is NaT, and empty text, which would be masked
+    if (
+        node.dtype.kind not in MASKED_KINDS
+    ):  # times and text: of these null is NaT, and empty text, which would be masked
         may_be_null |= is_zero and fill_value.data == node.data_type.fill_from_user(None).data
         return same._replace(is_null=to == 2 and may_be_null and FILL_ATTRIBUTE not in attributes)
     may_be_null |= is_zero
