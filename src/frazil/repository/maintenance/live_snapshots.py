@@ -128,8 +128,9 @@ class LiveSnapshots:
         parent: it may be garbage then."""
         parent, before = (*listed, None, None)[:2]
         if parent is not None:
-            follows = before is None or before == self._first_listed(parent)
-            if follows or self._expired.issuperset((parent, before)) or not names_wrong_parent(self._files, snapshot):
+            follows = parent != snapshot and (before is None or before == self._first_listed(parent))
+            ends = parent != before and self._expired.issuperset((parent, before))
+            if follows or ends or not names_wrong_parent(self._files, snapshot):
                 return
             message = f"a snapshot names {encode_id(parent)} as its parent, which the rest of its list of ancestors does not follow"
         else:
@@ -137,11 +138,15 @@ class LiveSnapshots:
                 return
             message = "a history ends too early: a snapshot names no parent, but is not the first of the repository"
         pairs = (pair for other in self._lists.values() for pair in pairwise(other))
-        others = {after for at, after in pairs if at == snapshot and after != parent}
+        others = {after for at, after in pairs if at == snapshot and after != parent and self._is_kept(after)}
         if any(before in (None, self._first_listed(after)) for after in others):
             return
         key = self._files.key(f"snapshots/{encode_id(snapshot)}")
         raise FormatError(message, key=key, hint="verify shows more, and repair what can be done; nothing was removed")
+
+    def _is_kept(self, named: ObjectId) -> bool:
+        """False for what lists name after an expired snapshot, or without a file."""
+        return named in self._expired or self._file_ids.get(named, named) in self._lists
 
     def _first_listed(self, snapshot: ObjectId) -> ObjectId | None:
         return next(iter(self._lists.get(snapshot, ())), None)

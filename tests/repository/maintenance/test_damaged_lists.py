@@ -1,0 +1,83 @@
+"""Damaged lists of ancestors, of which a collection keeps everything that a ref needs or removes nothing. Other ids in them, with verify and repair, are in
+tests/repository/verification/test_parents.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from tests.repository.maintenance.garbage import FORMATS
+from tests.repository.repair.test_contradictions import reopened, rewrite
+
+import frazil
+from frazil.errors import FormatError
+from frazil.formats.alpha.snapshots import SnapshotFile
+from frazil.formats.ids import decode_id
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.stores import MemoryStore
+
+COMMITS = 12
+Infos = list[SnapshotInfo]
+
+
+def linear(commits: int = COMMITS) -> tuple[MemoryStore, frazil.Repository, list[str]]:
+    """A repository, and the ids of the history of `main`."""
+    store = MemoryStore()
+    repo = FORMATS[0](store)
+    commit(repo, range(commits))
+    return store, repo, [one.id for one in repo.history()]
+
+
+def commit(repo: frazil.Repository, numbers: range) -> None:
+    for number in numbers:
+        with repo.transaction(message=str(number)) as root:
+            root.attrs["number"] = number
+
+
+def relisted(change: Callable[[Infos], Infos]) -> Callable[[SnapshotFile], SnapshotFile]:
+    return lambda snapshot: snapshot._replace(history=tuple(change(list(snapshot.history))))
+
+
+def renamed(at: int, other: str) -> Callable[[SnapshotFile], SnapshotFile]:
+    return relisted(lambda infos: [*infos[:at], infos[at]._replace(id=decode_id(other)), *infos[at + 1 :]])
+
+
+def kept(store: MemoryStore) -> set[str]:
+    return {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")}
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_a_list_that_begins_with_its_own_snapshot(commits: int) -> None:
+    """Also if nothing follows it: the first snapshot was removed."""
+    store, repo, ids = linear(commits)
+    rewrite(store, ids[0], renamed(0, ids[0]))
+    repo = reopened(repo)
+    with pytest.raises(FormatError, match="does not follow"):
+        repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
+
+
+def test_the_right_parent_after_an_expired_snapshot_does_not_count() -> None:
+    """A list that lost its parents, which only lists behind an expired snapshot name: the parent was removed."""
+    store, repo, ids = linear(4)
+    repo.create_branch("old", ids[3])
+    repo.create_branch("older", ids[4])
+    repo.expire(older_than=timedelta(0), keep_last=2)
+    repo.delete_branch("older")
+    rewrite(store, ids[3], relisted(lambda infos: []))
+    repo = reopened(repo)
+    with pytest.raises(FormatError, match="ends too early"):
+        repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
+
+
+def test_an_expired_snapshot_in_the_place_of_the_parent_before_it() -> None:
+    """The history seemed to end there, and the parent, which nothing else named, was removed."""
+    store, repo, ids = linear(3)
+    repo.expire(older_than=timedelta(0), keep_last=2)
+    rewrite(store, ids[0], renamed(0, ids[2]))
+    repo = reopened(repo)
+    with pytest.raises(FormatError, match="does not follow"):
+        repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
