@@ -185,12 +185,14 @@ class Referenced(Record):
     """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
     ancestors  of each snapshot, the parent first and at least that: as its file lists them, or from where the format keeps histories
-    boxes      of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
+    boxes      of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there
+    totals     how many ancestors each snapshot has, listed or not, if the format keeps that"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
     ancestors: Sequence[Sequence[ObjectId]]
     boxes: Mapping[ObjectId, Collection[Box]] = MappingProxyType({})
+    totals: Sequence[int] = ()
 
     @property
     def parents(self) -> list[ObjectId | None]:

@@ -47,6 +47,30 @@ def kept(store: MemoryStore) -> set[str]:
     return {key.rpartition("/")[2] for key in store.list_prefix("snapshots/")}
 
 
+@pytest.mark.parametrize("at", range(COMMITS))
+@pytest.mark.parametrize("position", [0, 1, 2, 7])
+@pytest.mark.parametrize("skipped", [0, 1], ids=["repeated", "left-out"])
+def test_lists_that_leave_out_or_repeat_one(at: int, position: int, skipped: int) -> None:
+    """What a verification calls sound hinders no collection. The parent that a list names is right if it has one ancestor less."""
+    store, repo, ids = linear()
+    rewrite(store, ids[at], relisted(lambda infos: infos[: position + 1] + infos[position + 2 * skipped :]))
+    repo = reopened(repo)
+    if repo.verify().ok:
+        repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
+
+
+@pytest.mark.parametrize("other", [1, 5, 6, 9, 12])
+def test_another_parent_does_not_hinder_where_a_later_list_names_the_right_one(other: int) -> None:
+    """Also if it is the next but one: then the list of the child before seemed to be wrong."""
+    store, repo, ids = linear()
+    rewrite(store, ids[3], renamed(0, ids[other]))
+    repo = reopened(repo)
+    assert not repo.verify().ok
+    repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
+
+
 @pytest.mark.parametrize("commits", [1, 2])
 def test_a_list_that_begins_with_its_own_snapshot(commits: int) -> None:
     """Also if nothing follows it: the first snapshot was removed."""

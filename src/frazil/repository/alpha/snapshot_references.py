@@ -23,6 +23,7 @@ def listed(snapshot: SnapshotFile) -> Referenced:
         [info.id for info in snapshot.manifest_files],
         [info.id for info in snapshot.attribute_files],
         [[info.id for info in snapshot.history]],
+        totals=[snapshot.total_parents],
     )
 
 

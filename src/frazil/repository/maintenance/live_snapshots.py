@@ -181,16 +181,26 @@ def names_wrong_parent(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     """Whether the first snapshot in a list of ancestors is wrong, as the rest of the list shows: the right one may be named nowhere else. False for a list that
     a record of an expiry accepts, there or at the first snapshot. Raises StoreError."""
     with suppress(NotFoundError, FormatError):
-        (listed,) = files.listed(files.snapshot(snapshot)).ancestors
-        parent, before, oldest = (*listed, None, None, None)[:3]
+        own = _listed(files, snapshot)
+        parent, before, oldest = (*own.ancestors[0], None, None, None)[:3]
         if parent == snapshot:
             return not may_end(files, snapshot)
         if parent is None or before is None:
             return False
-        if files.listed(files.snapshot(before)).parents != [oldest]:
+        agrees = _listed(files, before).parents == [oldest]
+        if not agrees and oldest is not None:
             return False
-        (others,) = files.listed(files.snapshot(parent)).ancestors
-        is_first = not others and files.history_fault(parent) is None
-        is_elsewhere = bool(others) and others[0] != before
-        return (is_first or is_elsewhere) and not may_end(files, snapshot, parent)
+        of_parent = _listed(files, parent)
+        (others,) = of_parent.ancestors
+        if not agrees or before in (parent, *others):  # lists may end early, leave out some, or repeat one
+            is_wrong = others[:1] != [before] and [total + 1 for total in of_parent.totals] != own.totals
+        elif not others:
+            is_wrong = files.history_fault(parent) is None  # the first snapshot
+        else:  # both lists may be the same after that, so that the parent itself names a wrong one
+            is_wrong = (*others, None)[1] != oldest or _listed(files, others[0]).parents == [oldest]
+        return is_wrong and not may_end(files, snapshot, parent)
     return False
+
+
+def _listed(files: RepositoryFormat, snapshot: ObjectId) -> Referenced:
+    return files.listed(files.snapshot(snapshot))
