@@ -13,8 +13,9 @@ from tests.repository.repair.test_contradictions import reopened, rewrite
 import frazil
 from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import SnapshotFile
-from frazil.formats.ids import decode_id
+from frazil.formats.ids import ObjectId, decode_id
 from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.maintenance.reachable import is_referenced
 from frazil.stores import MemoryStore
 
 COMMITS = 12
@@ -104,4 +105,25 @@ def test_an_expired_snapshot_in_the_place_of_the_parent_before_it() -> None:
     repo = reopened(repo)
     with pytest.raises(FormatError, match="does not follow"):
         repo.garbage_collect(now=True)
+    assert kept(store) == set(ids)
+
+
+def test_whether_a_ref_leads_to_a_snapshot_beside_a_cycle() -> None:
+    """A collection follows the files of snapshots there, and so do those that ask whether it may remove something."""
+    store, repo, ids = linear()
+    repo.create_branch("other", ids[-1])
+    with repo.transaction("other", message="garbage") as root:
+        root.attrs["number"] = -1
+    garbage = repo.lookup("other")
+    repo.reset_branch("other", ids[-1])
+    rewrite(store, ids[0], renamed(3, ids[1]))
+    repo = reopened(repo)
+    files = repo._files
+
+    def leads(to: str) -> bool:
+        identity: ObjectId = decode_id(to)
+        return is_referenced(files, identity)
+
+    assert [leads(to) for to in (ids[0], ids[2], ids[4], ids[8], ids[-1], garbage)] == [True] * 5 + [False]
+    repo.garbage_collect(now=True)
     assert kept(store) == set(ids)

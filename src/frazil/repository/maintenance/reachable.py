@@ -17,7 +17,7 @@ from frazil.repository.format import MAIN, Ancestor, Box, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, id_column, id_list, join, without
-from frazil.repository.maintenance.live_snapshots import LiveSnapshots, is_same, missing_snapshot
+from frazil.repository.maintenance.live_snapshots import LiveSnapshots, is_same
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.object_listing import list_objects
 from frazil.repository.maintenance.records import list_records, read_records
@@ -141,21 +141,21 @@ def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 
 
 def _lead_to(files: RepositoryFormat, starts: Sequence[ObjectId], snapshot: ObjectId) -> bool:
-    """Whether a snapshot is in the histories of some, which are followed at the same pace, as most are looked for near the tips. Raises FormatError for damage
-    only if it is in none."""
-    expired, followed = set(id_list(expired_ids(files))), set[ObjectId]()
-    damage: FormatError | None = None
+    """Whether a snapshot is in the histories of some, which are followed at the same pace, as most are looked for near the tips. If it is in none, and one is
+    damaged, the files of snapshots decide, as in a collection: it may go on there. Raises FormatError if it does not."""
+    ids, followed, is_damaged = expired_ids(files), set[ObjectId](), False
+    expired = set(id_list(ids))
     waiting, chains = list(dict.fromkeys(starts)), list[Iterator[Ancestor]]()
     while waiting or chains:
         if waiting:
             new, waiting = waiting[: (count := files.read_ahead(waiting))], waiting[count:]
-            chains += [_ancestors(files, start) for start in new]
+            chains += [files.ancestors(start) for start in new]
         remaining = []
         for chain in chains:
             try:
                 found = next(chain, None)
-            except FormatError as error:
-                damage = error
+            except (NotFoundError, FormatError):
+                is_damaged = True
                 continue
             if found is None or found.snapshot in followed:
                 continue
@@ -165,16 +165,12 @@ def _lead_to(files: RepositoryFormat, starts: Sequence[ObjectId], snapshot: Obje
             if found.parent not in expired:
                 remaining.append(chain)
         chains = remaining
-    if damage is not None:
-        raise damage
-    return False
-
-
-def _ancestors(files: RepositoryFormat, start: ObjectId) -> Iterator[Ancestor]:
-    try:
-        yield from files.ancestors(start)
-    except NotFoundError as error:
-        raise missing_snapshot(files, start, error) from error
+    if not is_damaged:
+        return False
+    live = LiveSnapshots(files, starts, NO_MARKS, ids)
+    for _ in live.read():
+        """Only the snapshots count."""
+    return bool(among(id_column([snapshot]), live.columns()[0])[0])
 
 
 def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:
