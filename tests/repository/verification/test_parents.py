@@ -154,3 +154,16 @@ def test_a_snapshot_that_names_itself_hinders_collections_until_its_history_is_g
     assert not works(lambda: repo.garbage_collect(now=True))
     repo.repair(history=True)
     assert works(lambda: repo.garbage_collect(now=True))
+
+
+def test_an_accepted_contradiction_hides_no_other_one_in_the_same_list() -> None:
+    """The newest list could not be repaired any more, as only the accepted contradiction in it was found."""
+    store, repo, ids = branched(depths=[])
+    rewrite(store, ids[2], with_another(0, decode_id(ids[8])))
+    repo = reopened(repo)
+    assert repo.repair(history=True).ok
+    rewrite(store, ids[0], with_another(5, decode_id(ids[12])))
+    repo = reopened(repo)
+    assert ids[0] in {problem.snapshot for problem in repo.verify().problems}
+    done = repo.repair()
+    assert (done.ok, [*done.commits]) == (True, ["main"])

@@ -40,7 +40,7 @@ def check_parents(
                 break
             compared.add(file)
             fault = _fault(files, file, listed, expected)
-            if fault is None or may_end(files, file, fault.child):
+            if fault is None or may_end(files, file):
                 continue
             pairs = pairs or Counter(pair for known in expected.ancestors.values() for pair in pairwise(known))
             child, parent, own = fault
@@ -89,12 +89,11 @@ def _lists(
 def _fault(
     files: RepositoryFormat, file: ObjectId, listed: Sequence[ObjectId], expected: Expected
 ) -> _Contradiction | None:
-    """The first contradiction in a list of ancestors. Snapshots whose files were not read are skipped."""
+    """The first contradiction in a list of ancestors. Snapshots whose files were not read, or at which a record accepts it, are skipped."""
     for child, parent in pairwise((file, *listed)):
         known = expected.ancestors.get(child, (parent,))
-        if not known and files.history_fault(child) is None and not may_end(files, child):
-            return _Contradiction(child, parent, None)
-        own = next(iter(known), parent)
-        if own != parent and not is_same(files, own, parent):
+        own = next(iter(known), None)
+        is_fault = not is_same(files, own, parent) if own is not None else files.history_fault(child) is None
+        if is_fault and not may_end(files, child):
             return _Contradiction(child, parent, own)
     return None
