@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.repository.maintenance.garbage import FORMATS
@@ -167,3 +168,11 @@ def test_an_accepted_contradiction_hides_no_other_one_in_the_same_list() -> None
     assert ids[0] in {problem.snapshot for problem in repo.verify().problems}
     done = repo.repair()
     assert (done.ok, [*done.commits]) == (True, ["main"])
+
+
+def test_a_repair_of_histories_ends_if_its_record_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, repo, ids = branched(depths=[])
+    rewrite(store, ids[2], with_another(0, decode_id(ids[8])))
+    repo = reopened(repo)
+    monkeypatch.setattr("frazil.repository.repair.repair.record_expired", lambda *_: None)
+    assert not repo.repair(history=True).ok

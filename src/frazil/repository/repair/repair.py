@@ -79,8 +79,10 @@ def repair(
     if run.writes:
         files = files.uncached()
         checked = check(files, progress, depth)
-        while consents.history and checked.contradicted:  # histories differ from before
-            record_expired(files, NO_IDS, id_column(sorted(checked.contradicted)))
+        accepted: frozenset[ObjectId] = frozenset()
+        while consents.history and not checked.contradicted <= accepted:  # histories differ from before
+            accepted |= checked.contradicted
+            record_expired(files, NO_IDS, id_column(sorted(accepted)))
             checked = check(files, progress, depth)
         missing = checked.chunk_files.missing
         after = _decoded(checked, decode)
