@@ -1,4 +1,4 @@
-"""Damaged lists of ancestors, of which a collection keeps everything that a ref needs or removes nothing. Other ids in them, with verify and repair, are in
+"""Damaged lists of ancestors, of which a collection keeps everything that a ref needs or removes nothing, and expiries after their repair. Other ids are in
 tests/repository/verification/test_parents.py."""
 
 from __future__ import annotations
@@ -127,3 +127,43 @@ def test_whether_a_ref_leads_to_a_snapshot_beside_a_cycle() -> None:
     assert [leads(to) for to in (ids[0], ids[2], ids[4], ids[8], ids[-1], garbage)] == [True] * 5 + [False]
     repo.garbage_collect(now=True)
     assert kept(store) == set(ids)
+
+
+def test_an_expiry_after_a_repair_that_accepts_an_older_parent() -> None:
+    """Another branch has that snapshot, too, at the end of its history: the expired snapshot before it is removed, and was looked up."""
+    store, repo, ids = linear(4)
+    repo.create_branch("other", ids[1])
+    with repo.transaction("other", message="other") as root:
+        root.attrs["number"] = -1
+    repo.reset_branch("main", ids[2])
+    commit(repo, range(10, 14))
+    repo.expire(older_than=timedelta(0), keep_last=3)
+    repo.garbage_collect(now=True)
+    tip, *_ = [one.id for one in repo.history()]
+    *_, oldest = [one.id for one in repo.history("other")]
+    rewrite(store, tip, renamed(0, oldest))
+    repo = reopened(repo)
+    assert repo.repair(history=True).ok
+    repo = reopened(repo)
+    assert repo.expire(older_than=timedelta(0), keep_last=1).snapshots
+    repo.garbage_collect(now=True)
+    assert reopened(repo).verify().ok
+
+
+def test_an_expiry_where_histories_know_the_first_snapshot_by_two_ids() -> None:
+    """As in repositories of the alpha library. A repair named the id of its file, other lists the id in histories, and the snapshot in between none."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible="alpha-library")
+    first = repo.lookup("main")
+    rewrite(store, first, lambda snapshot: snapshot._replace(metadata=snapshot.metadata._replace(id=bytes(range(12)))))
+    repo = reopened(repo)
+    commit(repo, range(3))
+    second = [one.id for one in repo.history()][-2]
+    repo.create_tag("v1", second)
+    rewrite(store, second, relisted(lambda infos: []))
+    repo = reopened(repo)
+    assert repo.repair(history=True).ok
+    repo = reopened(repo)
+    assert repo.expire(older_than=timedelta(0), keep_last=2).snapshots
+    repo.garbage_collect(now=True)
+    assert reopened(repo).verify().ok

@@ -79,7 +79,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     gone_tags, gone_branches = map(set, names)
     starts = [(tip.snapshot, 0 if tip.branch in gone_branches else policy.keep_last) for tip in tips]
     starts += [(snapshot, 0 if name in gone_tags else _ONE) for name, snapshot in tags.items()]
-    parents = _Parents(files)
+    parents = _Parents(files, before)
     while True:
         histories = [_history(parents, start, before, policy.older_than, keep) for start, keep in starts]
         if parents.settle():
@@ -102,10 +102,10 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
 class _Parents:
     """The histories of several refs. If two name different parents of a snapshot, its own file counts: what a wrong list leaves out would expire."""
 
-    __slots__ = ("_contradicted", "_files", "_listed", "_own")
+    __slots__ = ("_contradicted", "_expired", "_files", "_listed", "_own")
 
-    def __init__(self, files: RepositoryFormat) -> None:
-        self._files = files
+    def __init__(self, files: RepositoryFormat, expired: set[ObjectId]) -> None:
+        self._files, self._expired = files, expired
         self._listed: dict[ObjectId, ObjectId] = {}
         self._own: dict[ObjectId, ObjectId] = {}
         self._contradicted: set[ObjectId] = set()
@@ -121,10 +121,12 @@ class _Parents:
                 yield found
                 own, parent = self._own.get(found.snapshot), found.parent
                 if own is not None and not is_same(self._files, own, parent):
-                    following = own
+                    following = None if own in self._expired else own
                     break
-                if own is None and parent is not None and self._listed.setdefault(found.snapshot, parent) != parent:
-                    self._contradicted.add(found.snapshot)
+                if own is None and parent is not None:
+                    listed = self._listed.setdefault(found.snapshot, parent)
+                    if not is_same(self._files, listed, parent):
+                        self._contradicted.add(found.snapshot)
             at = following
 
     def settle(self) -> bool:
@@ -137,7 +139,7 @@ class _Parents:
                     key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
                     hint="verify shows more; nothing has expired",
                 )
-            self._own[snapshot] = self._files.snapshot_id(own)
+            self._own[snapshot] = own if own in self._expired else self._files.snapshot_id(own)
         settled = not self._contradicted
         self._contradicted, self._listed = set(), {}
         return settled
