@@ -167,3 +167,22 @@ def test_an_expiry_where_histories_know_the_first_snapshot_by_two_ids() -> None:
     assert repo.expire(older_than=timedelta(0), keep_last=2).snapshots
     repo.garbage_collect(now=True)
     assert reopened(repo).verify().ok
+
+
+def test_tags_and_branches_beside_a_branch_whose_snapshot_is_missing() -> None:
+    """The other branch shows that the snapshot is in use."""
+    store = MemoryStore()
+    repo = FORMATS[0](store)
+    with repo.transaction(message="one") as root:
+        root.attrs["number"] = 1
+    first = repo.lookup("main")
+    with repo.transaction(message="two") as root:
+        root.attrs["number"] = 2
+    repo.create_branch("dev", "main")
+    with repo.transaction("dev", message="lost") as root:
+        root.attrs["number"] = 3
+    store.erase(f"snapshots/{repo.lookup('dev')}")
+    repo = reopened(repo)
+    repo.create_tag("v1", first)
+    repo.create_branch("next", first)
+    assert [commit.id for commit in repo.history("next")][0] == repo.lookup("v1") == first

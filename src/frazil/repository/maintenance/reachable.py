@@ -149,7 +149,7 @@ def _lead_to(files: RepositoryFormat, starts: Sequence[ObjectId], snapshot: Obje
     while waiting or chains:
         if waiting:
             new, waiting = waiting[: (count := files.read_ahead(waiting))], waiting[count:]
-            chains += [files.ancestors(start) for start in new]
+            chains += [_ancestors(files, start) for start in new]
         remaining = []
         for chain in chains:
             try:
@@ -171,6 +171,11 @@ def _lead_to(files: RepositoryFormat, starts: Sequence[ObjectId], snapshot: Obje
     for _ in live.read():
         """Only the snapshots count."""
     return bool(among(id_column([snapshot]), live.columns()[0])[0])
+
+
+def _ancestors(files: RepositoryFormat, start: ObjectId) -> Iterator[Ancestor]:
+    """As RepositoryFormat.ancestors, but a missing snapshot is an error of the first step."""
+    yield from files.ancestors(start)
 
 
 def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:
