@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+import tracemalloc
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -239,6 +240,22 @@ class Counting(WrapperStore[MemoryStore]):
 
 
 @WRAPPED
+def test_slices_take_no_memory_for_each_index() -> None:
+    size = 1 << 22
+    array = zarr.create_array(
+        MemoryStore(), shape=(size,), chunks=(size // 8,), dtype="uint8", compressors=None, fill_value=1
+    )
+    array[:8] = 2
+    tracemalloc.start()
+    try:
+        values = array[3:-3]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert values[4:6].tolist() == [2, 1]
+    assert peak < 3 * size
+
+
 def test_parts_of_shards_are_fetched_as_ranges() -> None:
     store = Counting(MemoryStore())
     values = np.random.default_rng(0).integers(0, 2**60, (64, 64))

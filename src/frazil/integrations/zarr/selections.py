@@ -121,6 +121,9 @@ def _box(
 
 def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
     """The selection of chunks along one axis, by coordinate; None if it is not a permutation of the result."""
+    steps = _steps(parts, extent)
+    if steps is not None:
+        return steps
     pieces = [_elements(part) + coordinate * extent for coordinate, (part, _) in parts]
     positions = [None if out_part is None else _elements(out_part) for _, (_, out_part) in parts]
     indices = np.concatenate(pieces)
@@ -139,6 +142,25 @@ def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) ->
     if size and step > 0 and np.array_equal(indices, int(indices[0]) + step * np.arange(size)):
         return AxisSelection(int(indices[0]), step, size)
     return AxisSelection(0, 1, size, indices=indices)
+
+
+def _steps(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
+    """The selection of slices that continue each other, in the order of the result; else None. Indices of all elements would take more memory than small
+    elements themselves."""
+    start = last = step = size = 0
+    for coordinate, (part, out_part) in parts:
+        if not (isinstance(part, slice) and isinstance(out_part, slice)):
+            return None
+        found = range((part.start or 0) + coordinate * extent, part.stop + coordinate * extent, part.step or 1)
+        if not found or range(out_part.start or 0, out_part.stop, out_part.step or 1) != range(size, size + len(found)):
+            return None
+        start = start if size else found[0]
+        gaps = [found[0] - last] * (size > 0) + [found.step] * (len(found) > 1)
+        step = step or (gaps[0] if gaps else 0)
+        if any(gap != step or gap < 1 for gap in gaps):
+            return None
+        last, size = found[-1], size + len(found)
+    return AxisSelection(int(start), int(step) or 1, size) if size else None
 
 
 def _elements(part: Part) -> Columns:
