@@ -14,13 +14,14 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.task_costs import OPEN_OBJECTS
-from frazil.base.arrays import Flags, Octets
+from frazil.base.arrays import Flags, Octets, Values
 from frazil.base.record import Record
 from frazil.base.retry import lacks_files
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types.fill_values import FillValue
 from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.key_sweep import Chunks
 from frazil.operations.convert.plan import ArrayPlan
@@ -304,9 +305,17 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
             box = tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, grid.chunk_shape, strict=True))
             values = source.read(box)
             target[box] = values
-            empty += array.whole is not None and not np.any(values != source.fill_value)
+            empty += array.whole is not None and _is_empty(values, array.target.fill_value)
         route.report(max(size, 0))
     return Moved.of(sizes, int(moved_before.sum()))._replace(empty=empty)
+
+
+def _is_empty(values: Values, fill: FillValue) -> bool:
+    """Whether a chunk has only the fill value, and so is not stored: compared by bytes, as NaN in a struct is not equal to itself."""
+    if fill.dtype.kind in "OT":
+        return not np.any(values != fill.scalar)
+    octets = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, fill.dtype.itemsize)
+    return not np.any(octets != np.frombuffer(fill.data, np.uint8))
 
 
 def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:
