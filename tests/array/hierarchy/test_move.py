@@ -75,6 +75,17 @@ def test_a_node_has_its_new_path_with_all_below(store: Store, dialect: int | str
     assert not [key for key in store.list() if f"/{path}/" in "/" + key]
 
 
+def test_a_group_of_zarr_v2_moves_with_all_below(store: Store) -> None:
+    root = frazil.create_group(store, zarr_format=2)
+    root.create_group("a/b", attributes={"name": "b"}).create_array("leaf", **SMALL, attributes={"units": "m"})[...] = 2
+    before = content(store)
+    seen = described(root["a"])  # type: ignore[arg-type]
+    root.move("a", "c")
+    assert described(frazil.open_group(store)["c"]) == seen  # type: ignore[arg-type]
+    root.move("c", "a")
+    assert content(store) == before
+
+
 @DIALECTS
 def test_moves_and_back_keep_all_bytes(store: Store, dialect: int | str) -> None:
     root = filled(store, dialect)

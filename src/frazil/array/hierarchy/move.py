@@ -91,7 +91,7 @@ def _new_names(location: NodeLocation, to: str, documents: Mapping[str, bytes]) 
         names.update((key, new + key[len(old) :]) for key in keys)
         if old == layout.documents_prefix(location.path):
             found = sorted(layout.descendants(location.path, keys), key=lambda candidate: -candidate.path.count("/"))
-            below = [key for candidate in found for key in candidate.keys]
+            below = [key for candidate in found for key in candidate.keys if key in names]
     for key in below:  # documents follow all other keys, the deepest first
         names[key] = names.pop(key)
     return names
