@@ -239,7 +239,6 @@ class Counting(WrapperStore[MemoryStore]):
         return value
 
 
-@WRAPPED
 def test_slices_take_no_memory_for_each_index() -> None:
     size = 1 << 22
     array = zarr.create_array(
@@ -256,6 +255,7 @@ def test_slices_take_no_memory_for_each_index() -> None:
     assert peak < 3 * size
 
 
+@WRAPPED
 def test_parts_of_shards_are_fetched_as_ranges() -> None:
     store = Counting(MemoryStore())
     values = np.random.default_rng(0).integers(0, 2**60, (64, 64))
