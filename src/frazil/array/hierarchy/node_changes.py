@@ -308,9 +308,11 @@ def remove_node(location: NodeLocation, *, keep_parent: bool = False) -> None:
         drop_copies(location, documents_above(location, [location.path]))
     try:
         erase_node(location, location.path)
-    except BaseException:
+    except BaseException as error:
+        can = store.capabilities
+        may_wait = isinstance(error, Exception) or can.direct  # a user who interrupts a server that hangs does not
         with suppress(FrazilError):  # an empty group, so that the rest can be removed by the same call
-            if location.path and store.capabilities.listable and not node_exists(location):
+            if location.path and can.listable and may_wait and not node_exists(location):
                 create_groups(location, [location.path], ())
         raise
 

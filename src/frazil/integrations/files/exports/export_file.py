@@ -143,7 +143,7 @@ def _write(
             if form in ("netcdf4", "hdf5"):
                 write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
             else:
-                with open(unfinished, "wb") as stream:
+                with open(unfinished, "w+b") as stream:
                     _STREAMS[form](source, stream, budget, report)
     except OSError as error:
         if isinstance(error, FrazilError):

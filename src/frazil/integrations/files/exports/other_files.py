@@ -37,6 +37,9 @@ _AXES: Final = {
 }
 _CLASSIC: Final = 2**32 - 2**25  # largest TIFF file that is not BigTIFF, in bytes
 
+_SHORT_ROW: Final = 1 << 14  # bytes; a part of a longer one is written alone
+_ROWS_BYTES: Final = 1 << 18  # of rows that are read and written again at once
+
 Report = Callable[[int], object]
 
 
@@ -71,9 +74,30 @@ def _write_box(file: IO[bytes], begin: int, array: Array, slab: Slab) -> None:
     )  # that a run begins on
     steps = [array.dtype.itemsize * prod(array.shape[n + 1 :]) for n in range(array.ndim)]
     first = begin + sum(start * step for start, step in zip(starts, steps, strict=True))
+    if axis and steps[axis - 1] <= _SHORT_ROW:
+        for at in np.ndindex(*values.shape[: axis - 1]):
+            place = first + sum(i * step for i, step in zip(at, steps, strict=False))
+            _write_columns(file, place, values[(*at, ...)], steps[axis - 1])
+        return
     for at in np.ndindex(*values.shape[:axis]):
         file.seek(first + sum(i * step for i, step in zip(at, steps, strict=False)))
         file.write(np.ascontiguousarray(values[(*at, ...)]).reshape(-1).view(np.uint8).data)
+
+
+def _write_columns(file: IO[bytes], place: int, values: Values, row_bytes: int) -> None:
+    """Writes a part of each of several rows, one below the other. Whole rows are read and written again, as a call for each part takes longer."""
+    parts = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(len(values), -1)
+    many = _ROWS_BYTES // row_bytes
+    for low in range(0, len(parts), many):
+        rows = parts[low : low + many]
+        length = (len(rows) - 1) * row_bytes + rows.shape[1]
+        block = np.zeros((len(rows), row_bytes), np.uint8)
+        file.seek(place + low * row_bytes)
+        before = np.frombuffer(file.read(length), np.uint8)
+        block.reshape(-1)[: len(before)] = before
+        block[:, : rows.shape[1]] = rows
+        file.seek(place + low * row_bytes)
+        file.write(block.reshape(-1)[:length].data)
 
 
 def write_npz(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
