@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import frazil
 from frazil.errors import NotFoundError, StoreError
 from frazil.stores.memory import MemoryStore
-from frazil.stores.values import Changed, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Version
 
 VALUES = np.arange(1, 5)
 
@@ -55,3 +56,31 @@ def test_a_removal_that_fails_can_be_repeated(zarr_format: int | str, path: str)
         assert path not in root and not [key for key in store.list_prefix("") if f"{path}/" in key or f"{path}." in key]
         assert np.array_equal(root.open_array("ga")[...], VALUES)
     assert left > 4
+
+
+class Interrupted(Failing):
+    """As a bucket: its first removal ends with Ctrl-C. `asked` counts later look-ups."""
+
+    asked: int | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return super().capabilities._replace(direct=False)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        self.asked = 0
+        raise KeyboardInterrupt
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: Any) -> Fetched:
+        self.asked = None if self.asked is None else self.asked + 1
+        return super().fetch(names, spans, **options)
+
+
+def test_an_interrupted_removal_asks_a_remote_store_for_nothing() -> None:
+    """It may be one that hangs."""
+    store = Interrupted()
+    root = frazil.create_group(store)
+    root.create_array("a", data=VALUES, chunks=1)
+    with pytest.raises(KeyboardInterrupt):
+        del root["a"]
+    assert store.asked == 0
