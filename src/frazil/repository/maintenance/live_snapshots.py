@@ -33,9 +33,7 @@ class LiveSnapshots:
             snapshot: [parent] if any(parent) else []
             for snapshot, parent in zip(id_list(marks.snapshots), id_list(marks.parents), strict=True)
         }
-        self._lists: dict[
-            ObjectId, Sequence[ObjectId]
-        ] = {}  # the nearest ancestors of each live snapshot, its parent first
+        self._lists: dict[ObjectId, Sequence[ObjectId]] = {}  # nearest ancestors of live snapshots, each parent first
         self._file_ids: dict[ObjectId, ObjectId] = {}  # of snapshots whose ids in histories are others
         self._missing: dict[ObjectId, NotFoundError] = {}
 
